@@ -72,12 +72,8 @@ def _read_counted(run: RunFiles) -> Predictions:
     for name in ("summary.json", "predictions.parquet"):
         if not (run.path / name).is_file():
             raise RunError(f"{run.path} has no {name}; it is not a finished run, so fit into it first.")
-    return run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
-
-
-def _has_gate_network(run: RunFiles) -> bool:
-    """Whether the method has a gate; what others call so is the label quality again."""
-    return run.config.method.startswith("pi_dual")
+    has_gate = run.config.method.startswith("pi_dual")  # what others call a gate is the label quality again
+    return run.read_predictions([name for name in COUNTED if name != "gate" or has_gate])
 
 
 def _sections(context: Context) -> list[tuple[str, str]]:

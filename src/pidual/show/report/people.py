@@ -47,12 +47,7 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
 def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context | None:
     """How often the worst annotators are right on each class, beside the others; None where a run does not know.
 
-    Parameters
-    ----------
-    people : DataFrame or None
-        One row per annotator.
-    frame : DataFrame or None
-        One row per annotator and true class.
+    `people` has a row per annotator, `frame` one per annotator and true class.
     """
     if people is None or frame is None or not len(frame):
         return None

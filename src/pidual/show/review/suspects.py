@@ -79,7 +79,9 @@ class Suspects:
         path, self.store = run.path / "predictions.parquet", store
         read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue", "rests_on_own_answer"])
         self.classes = [str(name) for name in read.classes]
-        self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
+        self.people = None
+        if read.annotator is not None:
+            self.people = pa.array(read.frame["annotator"].cat.categories.astype(str), pa.string())
         self.order = np.argsort(read.label_quality, kind="stable").astype(np.int32)
         self.place = np.empty(len(self.order), np.int32)
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -91,8 +93,6 @@ class Suspects:
         self.has_inputs = run.config.data.x != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
-        self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
-        self.items = self.item[self.by_item]
         del read
         there = [name for name in TEXTS if name in column_names(path)]
         self.texts = pq.read_table(path, columns=there, read_dictionary=["reason"])
@@ -203,8 +203,7 @@ class Suspects:
 
     def _answers(self, position: int) -> Record:
         """Return the other answers to the same item."""
-        first, last = np.searchsorted(self.items, [self.item[position], self.item[position] + 1])
-        others = self.by_item[first:last]
+        others = np.flatnonzero(self.item == self.item[position])
         others = others[others != position]
         places = self.place[others[:MAX_ANSWERS]]
         people: list[Any] = [None] * len(places)
@@ -217,7 +216,3 @@ class Suspects:
     def _set(self, row: int) -> None:
         decision = self.store.get(row)
         self.state[self.place[row]] = 1 + DECISIONS.index(decision.decision) if decision else 0
-
-
-def _names(column: Any) -> pa.Array:
-    return pa.array([str(name) for name in column.cat.categories], pa.string())
