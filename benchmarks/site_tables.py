@@ -1,12 +1,14 @@
 """Tables of the documentation, by page and by name, made of the result files; `tables.py` writes them."""
 
 import json
+from pathlib import Path
 
 import methods
 import pandas as pd
 from common import RESULTS, read_rows
 from paper_table import markdown
 
+DOCS = Path(__file__).parents[1] / "docs"
 CROWDS = {
     "labelme": "LabelMe",
     "cifar10s": "CIFAR-10S",
@@ -36,21 +38,23 @@ DATASETS = {
 def pages(detection):
     """Tables by page and name; `detection` has those of docs/detection.md."""
     crowds = load("crowds")
-    main = {"compared crowds": compared_crowds(crowds), "compared lists": compared_lists(detection["detection"])}
     return {
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
         "compared.md": {"overhead": overhead_table(load("overhead"))},
-        "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
-        "settings.md": {"settings": settings_table(load("settings"))},
+        "evidence.md": {
+            "evidence crowds": accuracy_table(crowds),
+            "compared crowds": compared_crowds(crowds),
+        },
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
         **method_results(crowds),
     }
 
 
 def long_tables():
-    """Those of results/tables.md that are of crowds."""
+    """Those of results/tables.md that are of crowds and settings."""
     crowds = load("crowds")
-    return {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)}
+    settings = settings_table(load("settings"))
+    return {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds), "settings": settings}
 
 
 def load(name):
@@ -149,14 +153,6 @@ def bold_best(cells):
 # --- lists of wrong labels ---
 
 
-def compared_lists(table):
-    """The columns of docs/detection.md that compare lists, of published sets."""
-    kept = ["set", "AUC: auto", "cleanlab", "CROWDLAB", "F1: auto", "F1: cleanlab", "F1: best filter"]
-    kept += ["seconds: auto", "seconds: cleanlab"]
-    shown = pd.DataFrame([row for row in rows_of(table) if not row["set"].startswith("`")])[kept]
-    return markdown(shown.rename(columns={"cleanlab": "AUC: cleanlab", "CROWDLAB": "AUC: CROWDLAB"}))
-
-
 def rows_of(table):
     """The rows of a table in Markdown."""
     head, _, *lines = table.splitlines()
@@ -232,17 +228,6 @@ def method_summary():
     return table.set_index(["method", "dataset"])
 
 
-def methods_table():
-    """Accuracy of every method after its last epoch, with standard deviations over seeds."""
-    table = method_summary()
-    rows = [
-        {"method": name}
-        | {title: over_seeds(table.loc[(name, data)], "last_accuracy") for data, title in DATASETS.items()}
-        for name in dict.fromkeys(table.index.get_level_values("method"))
-    ]
-    return markdown(pd.DataFrame(rows))
-
-
 def over_seeds(row, name, digits=1, scale=100):
     """Mean and standard deviation."""
     return f"{scale * row[name]:.{digits}f} ± {scale * row[f'{name}_std']:.{digits}f}"
@@ -266,7 +251,9 @@ def method_results(crowds):
         ]
         shown = pd.DataFrame(rows)
         shown = shown.loc[:, ~shown.columns.duplicated()]
-        made[f"methods/{name}.md"] = {f"result {name}": markdown(shown)}
+        pages = (DOCS / "methods").glob("*.md")
+        (page,) = (path.name for path in pages if f"<!-- result {name} -->" in path.read_text())
+        made.setdefault(f"methods/{page}", {})[f"result {name}"] = markdown(shown)
     found = by_crowd(crowds)
     rows = [
         {

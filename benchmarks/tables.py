@@ -38,7 +38,7 @@ SHORT = {  # datasets of the recipes, as in the columns of a table
     "cifar10s": "CIFAR-10S",
     "labelme:test": "LabelMe",
 }
-MOVED = ("detection scores", "detection lists", "detection methods")  # from docs/detection.md to results/tables.md
+MOVED = ("scores", "lists", "methods", "counts", "rules")  # from docs/detection.md to results/tables.md
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -239,8 +239,10 @@ def loop_tables():
 def long_tables():
     """Those of results/tables.md that are not of the paper's comparisons."""
     detection = detection_tables()
-    moved = {name: detection[name] for name in MOVED}
-    return moved | site_tables.long_tables() | loop_table.long_tables(read_rows(RESULTS / "simulate_review.jsonl"))
+    moved = {f"detection {name}": detection[f"detection {name}"] for name in MOVED}
+    choices = choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
+    reviews = loop_table.long_tables(read_rows(RESULTS / "simulate_review.jsonl"))
+    return moved | site_tables.long_tables() | choices | reviews
 
 
 def fill(page, made):
@@ -254,9 +256,8 @@ def all_pages():
     """Tables by page and name."""
     detection = detection_tables()
     others = {DOCS / name: made for name, made in site_tables.pages(detection).items()}
-    others[DOCS / "settings.md"] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
     every = tables() | long_tables()
-    detection = {name: made for name, made in detection.items() if name not in MOVED}
+    detection = {name: made for name, made in detection.items() if name not in every}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     return ours | others
 

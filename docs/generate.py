@@ -1,8 +1,8 @@
 """Write the pages that are made from the code: `make docs`.
 
-cli.md            the help of every command, and their exit codes
+cli.md            the help of every command, and their exit codes; paper/cli.md has those for experiments
 options.md        every option of training, methods and networks
-files.md          every column of the tables of a run, and the fields of its other files
+run_directory.md  every column of the tables of a run, and the fields of its other files, below what people wrote
 methods/index.md  the table of methods, below what people wrote
 """
 
@@ -30,6 +30,7 @@ from pidual.run.records.summary import Summary
 
 DOCS = Path(__file__).parent
 WIDTH = 110
+PAPER = ("benchmark", "sweep", "data check", "data relabel")  # commands for experiments
 WRITTEN = "This page is written from the code by `make docs`."
 PARAMETER = re.compile(r"^(\*{0,2}[\w, *]+?)(?: : .*)?$")
 
@@ -37,9 +38,10 @@ PARAMETER = re.compile(r"^(\*{0,2}[\w, *]+?)(?: : .*)?$")
 def pages() -> dict[str, str]:
     """Every page by its name."""
     return {
-        "cli.md": command_line(),
+        "cli.md": "\n".join([command_line(paper=False), exit_codes()]),
+        "paper/cli.md": command_line(paper=True),
         "options.md": options(),
-        "files.md": tables_of_a_run(),
+        "run_directory.md": tables_of_a_run(),
         "methods/index.md": methods(),
     }
 
@@ -67,13 +69,20 @@ def help_text(command: click.Command, path: tuple[str, ...]) -> str:
     return command.get_help(click.Context(command, info_name=" ".join(path), **settings))
 
 
-def command_line() -> str:
-    """The help of every command."""
-    parts = ["# The command line\n\nThis page has the `--help` of every command. It is written by `make docs`.\n"]
+def command_line(*, paper: bool) -> str:
+    """The help of the commands for experiments (`PAPER`), or of all others."""
+    title, others = "The command line", "Commands for experiments are [on another page](paper/cli.md)."
+    if paper:
+        title, others = "Commands for experiments", "All other commands are on [the command line](../cli.md)."
+    parts = [
+        f"# {title}\n\nThis page has the `--help` of commands, written by `make docs`. Each also takes `-h`, `--help`. {others}\n"
+    ]
     for path, command in commands(cli, ("pidual",)).items():
-        text = "\n".join(f"    {line}".rstrip() for line in help_text(command, path).splitlines())
-        parts.append(f"## {' '.join(path)}\n{text}\n")
-    return "\n".join([*parts, exit_codes()])
+        if (" ".join(path[1:]).startswith(PAPER) and len(path) > 1) is paper:
+            lines = (line for line in help_text(command, path).splitlines() if "-h, --help " not in line)
+            text = "\n".join(f"    {line}".rstrip() for line in lines)
+            parts.append(f"## {' '.join(path)}\n{text}\n")
+    return "\n".join(parts)
 
 
 # --- options ---
@@ -96,24 +105,23 @@ The table lists the defaults of the code. `pidual fit` replaces some of them dep
 ## Training
 """,
         table(["option", "default", "meaning"], rows),
-        """
-## Methods
-
-Name, default and range; the page of each method says what its options mean and what its authors and the paper use. A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
-""",
+        "\n## Methods\nThe options of a [method](methods/index.md#all-methods) are on its page.\n",
     ]
-    rows = [
-        [f"[{name}](methods/{name}.md#parameters)", ", ".join(map(default_and_range, own))]
-        for name, method in METHODS.items()
-        if (own := option_rows(method))
-    ]
-    parts.append(table(["method", "options"], rows))
     parts.append("\n## Networks\n")
     for name, network in NETWORKS.items():
         own = option_rows(network)
         parts.append(f"\n### {name}\n{summary_of(network)}\n")
         parts.append(table(["option", "default", "range", "meaning"], own) if own else "This network has no options.\n")
     return "\n".join(parts)
+
+
+def page_of(method: str) -> str:
+    """Where a method is described: on a page of its own, or in a section of the page of the method it extends."""
+    pages = {path.name: path.read_text() for path in (DOCS / "methods").glob("*.md")}
+    if f"{method}.md" in pages:
+        return f"{method}.md"
+    (page,) = (name for name, text in pages.items() if f"\n## {method}\n" in text)
+    return f"{page}#{method}"
 
 
 def option_rows(kind: type) -> list[list[str]]:
@@ -123,12 +131,6 @@ def option_rows(kind: type) -> list[list[str]]:
         [f"`{name}`", f"`{shown(value)}`", range_of(signature(kind)[name].annotation), what(kind, name)]
         for name, value in given.items()
     ]
-
-
-def default_and_range(row: list[str]) -> str:
-    """An option in a few words."""
-    name, default, limits, _ = row
-    return f"{name} {default}" + (f" ({limits})" if limits and limits != "true or false" else "")
 
 
 def shown(value: object) -> str:
@@ -209,10 +211,10 @@ OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 }
 
 KIND_WORDS = {
-    "label": "class: category of text or whole numbers",
-    "name": "category of text",
-    "share": "float32 from 0 to 1",
-    "number": "float",
+    "label": "class",
+    "name": "name",
+    "share": "share",
+    "number": "number",
     "count": "whole number",
     "flag": "bool",
     "text": "text",
@@ -227,7 +229,7 @@ TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
     "items.parquet": (
         "One row per item.",
         tables.ITEMS_COLUMNS,
-        "With up to 20 classes, the table has a column `p_CLASS` (float32 from 0 to 1) for each class instead of `top_1` to `top_5`.",
+        "With up to 20 classes, the table has a column `p_CLASS` for each class instead of `top_1` to `top_5`.",
     ),
     "annotators.parquet": ("One row per annotator, sorted by `harm`.", tables.ANNOTATORS_COLUMNS, ""),
     "annotator_classes.parquet": (
@@ -242,31 +244,22 @@ TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
 
 def tables_of_a_run() -> str:
     """Every column of every table of a run, and the fields of its other files."""
+    by_people, heading, _ = (DOCS / "run_directory.md").read_text().partition("## Columns and fields\n")
     parts = [
-        f"""# Columns of a run's tables
-
-{WRITTEN} [Files of a run](run_directory.md#what-the-tables-say) explains the posterior behind them, and when something is reported.
-
-*Always*: every run has the column. *May be missing*: single values may be missing. Every file is checked against this page when it is read.
+        f"""{by_people}{heading}{WRITTEN.replace("page", "section")} A class or name is a category, a share a float32 from 0 to 1. *Always*: every run has the column; *gaps*: single values may be missing.
 """
     ]
     for name, (about, columns, more) in TABLES.items():
-        rows = [
-            [
-                f"`{column}`",
-                of.meaning,
-                KIND_WORDS[of.kind],
-                "yes" if of.required else "",
-                "yes" if of.missing else "",
-            ]
-            for column, of in columns.items()
-        ]
-        parts += [f"## {name}\n{about}\n", table(["column", "meaning", "type", "always", "may be missing"], rows)]
+        lines = []
+        for column, of in columns.items():
+            notes = [KIND_WORDS[of.kind], *["always"] * of.required, *["gaps"] * of.missing]
+            lines.append(f"- `{column}` ({', '.join(notes)}): {of.meaning}\n")
+        parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
         if more:
             parts.append(f"{more}\n")
     for name, (about, fields_of) in OTHER_FILES.items():
-        rows = [[f"`{field}`", meaning, kind] for field, (kind, meaning) in fields_of.items()]
-        parts += [f"## {name}\n{about}\n", table(["field", "meaning", "type"], rows)]
+        lines = [f"- `{field}` ({kind}): {meaning}\n" for field, (kind, meaning) in fields_of.items()]
+        parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
     return "\n".join(parts)
 
 
@@ -297,18 +290,16 @@ def methods() -> str:
     """How to choose a method, as people wrote it, and a table of all."""
     rows = [
         [
-            f"[{name}]({name}.md)",
+            f"[{name}]({page_of(name)})",
             method.title,
             "yes" if method.needs_pi else "",
             method.networks,
-            method.stages,
             method.per_row_state or "",
-            ", ".join(f"`{score}`" for score in method.scores[1:]),
             method.reference,
         ]
         for name, method in METHODS.items()
     ]
-    head = ["method", "title", "uses PI", "networks", "stages", "keeps per row", "own scores", "source"]
+    head = ["method", "title", "uses PI", "networks", "keeps per row", "source"]
     by_people, heading, _ = (DOCS / "methods" / "index.md").read_text().partition("## All methods\n")
     return f"""{by_people}{heading}
 `pidual methods` prints this table, which is written from the code; `--method NAME` selects a method.

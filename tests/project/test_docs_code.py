@@ -98,7 +98,7 @@ def arguments(call):
     return shlex.split(" ".join(MEANT.get(word, word) for word in call.split()))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/cli.md" and calls(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.endswith("/cli.md") and calls(page)])
 def test_every_call_of_the_command_line_is_understood(page, names):
     for call in calls(page):
         with mock.patch.object(click.Command, "invoke"):

@@ -1,4 +1,4 @@
-"""Plain English: the phrases that docs/style.md lists do not occur in what a user reads."""
+"""Plain English: the phrases that STYLE.md lists do not occur in what a user reads."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 from pidual.cli import cli
 
 ROOT = Path(__file__).parents[2]
-STYLE = ROOT / "docs" / "style.md"
+STYLE = ROOT / "STYLE.md"
 
 
 def banned():

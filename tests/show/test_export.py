@@ -388,68 +388,6 @@ def test_cells_of_separated_values(tmp_path_factory, case):
     assert (folder / "out.csv").read_bytes() == text_of(expected, separator, end, blank, bom).encode()
 
 
-# --- whole tables in odd spellings, with decisions on them ---
-
-NOTES = st.text(st.sampled_from("ab ,;\"'\t\n\ré猫=@"), max_size=5)
-
-
-@st.composite
-def spellings(draw):
-    """How a table is written, and what is decided on rows of it."""
-    n = len(answers())
-    return {
-        "separator": draw(st.sampled_from([",", ";", "\t"])),
-        "end": draw(st.sampled_from(["\n", "\r\n"])),
-        "bom": draw(st.sampled_from(["", "\ufeff"])),
-        "last": draw(st.booleans()),
-        "header": draw(st.sampled_from(["{}", '"{}"'])),
-        "labels": draw(st.lists(st.sampled_from(["{}", '"{}"', " {}", "{}  ", '" {} "']), min_size=1, max_size=7)),
-        "notes": draw(st.lists(NOTES, min_size=1, max_size=7)),
-        "blank": draw(st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=1, max_size=7)),
-        "order": draw(st.permutations(["item", "label", "annotator", "note"])),
-        "decided": draw(
-            st.dictionaries(st.integers(0, n - 1), st.sampled_from(["keep", "change", "unsure"]), max_size=12)
-        ),
-    }
-
-
-def spelled(frame, how, changed=()):
-    """The table as text; labels of changed rows are written like the first one of the other class."""
-    frame = frame.assign(note=[how["notes"][row % len(how["notes"])] for row in range(len(frame))])
-    labels = [how["labels"][row % len(how["labels"])].format(label) for row, label in enumerate(frame["label"])]
-    first = {label: labels[frame["label"].tolist().index(label)] for label in ("cat", "dog")}
-    for row in changed:
-        labels[row] = first[{"cat": "dog", "dog": "cat"}[frame["label"].iloc[row]]]
-    quoted = {"note": ['"' + note.replace('"', '""') + '"' for note in frame["note"]], "label": labels}
-    columns = [quoted.get(name, frame[name].astype(str).tolist()) for name in how["order"]]
-    lines = [how["bom"] + how["separator"].join(how["header"].format(name) for name in how["order"])]
-    for row, cells in enumerate(zip(*columns, strict=True)):
-        lines.append(how["separator"].join(cells) + how["end"] * how["blank"][row % len(how["blank"])])
-    return how["end"].join(lines) + (how["end"] if how["last"] else "")
-
-
-@settings(max_examples=20, deadline=None)
-@given(spellings())
-def test_an_odd_table_differs_in_the_decided_cells_alone(fitted, tmp_path_factory, how):
-    folder, frame = tmp_path_factory.mktemp("odd"), answers()
-    shutil.copytree(fitted / "run", folder / "run")
-    table = folder / ("labels.tsv" if how["separator"] == "\t" else "labels.csv")
-    table.write_bytes(spelled(frame, how).encode())
-    run = Run.open(folder / "run")
-    with contextlib.closing(Store(run)) as store:
-        for row, decision in how["decided"].items():
-            other = {"cat": "dog", "dog": "cat"}[frame["label"].iloc[row]]
-            label = {"keep": frame["label"].iloc[row], "change": other, "unsure": None}[decision]
-            store.add(row, decision, label, reviewer="ann", request=str(row))
-    for sure, name in ((1.0, "reviewed.csv"), (0.0, "all.csv")):
-        changes = export_run(run, folder / name, "csv", sure=sure, table=table)
-        expected = {row for row, decision in how["decided"].items() if decision == "change"}
-        if not sure:
-            expected |= {*np.flatnonzero(run.predictions.is_issue).tolist()} - how["decided"].keys()
-        assert changes["row"].tolist() == sorted(expected)
-        assert (folder / name).read_bytes() == spelled(frame, how, expected).encode()
-
-
 def test_a_table_that_is_not_utf_8_is_refused(fitted, folder):
     text = untidy_csv(answers()).decode().replace("note 3", "caf\xe9")
     (folder / "labels.csv").write_bytes(text.encode("latin-1", "replace"))

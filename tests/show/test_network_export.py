@@ -3,7 +3,6 @@
 import contextlib
 import json
 import resource
-import runpy
 import sys
 from pathlib import Path
 
@@ -94,31 +93,28 @@ def test_a_place_that_is_full_or_cannot_be_written_to_is_named_and_left_as_it_wa
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["run", "ce"])
+def loaded(path):
+    """The network in a file of `--to torch`, read without pidual, and its classes."""
+    extra = {"classes.json": ""}
+    program = torch.export.load(path, extra_files=extra).module()
+    return lambda x: program(torch.from_numpy(x)).detach().numpy(), json.loads(extra["classes.json"])
+
+
+@pytest.mark.parametrize("name", ["run", "ce", "co_teaching"])
 def test_what_predicts_loads_with_torch_alone(crowd, tmp_path, name):
-    said = export(crowd / name, tmp_path / "net.pt", "--to", "torch")
-    assert said == f"{tmp_path}/net.pt: weights of the prediction network\n{tmp_path}/net.py: loads them\n"
-    assert "pidual." not in (tmp_path / "net.py").read_text()
-    loaded = runpy.run_path(str(tmp_path / "net.py"))
-    assert loaded["CLASSES"] == ["cat", "dog", "owl"]
+    said = export(crowd / name, tmp_path / "net.pt2", "--to", "torch")
+    assert said.startswith(f"{tmp_path}/net.pt2: the prediction network; its probabilities are within ")
+    predict, classes = loaded(tmp_path / "net.pt2")
+    assert classes == ["cat", "dog", "owl"]
     x = np.load(crowd / "x.npy")
-    with torch.inference_mode():
-        p = loaded["load"]()(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(p, ours(crowd / name, x), atol=1e-6)
-    assert p.argmax(1).std() > 0
+    for rows in (1, 7, len(x)):
+        np.testing.assert_allclose(predict(x[:rows]), ours(crowd / name, x)[:rows], atol=1e-6)
 
 
 def test_a_network_of_pictures_loads(pictures, tmp_path):
-    export(pictures / "run", tmp_path / "net.pt", "--to", "torch")
-    with torch.inference_mode():
-        p = runpy.run_path(str(tmp_path / "net.py"))["load"]()(torch.from_numpy(pixels(pictures))).numpy()
+    export(pictures / "run", tmp_path / "net.pt2", "--to", "torch")
+    p = loaded(tmp_path / "net.pt2")[0](pixels(pictures))
     np.testing.assert_allclose(p, ours(pictures / "run", pictures / "pictures"), atol=1e-6)
-
-
-def test_the_file_that_loads_runs_by_itself(crowd, tmp_path, capsys):
-    export(crowd / "run", tmp_path / "net.pt", "--to", "torch")
-    runpy.run_path(str(tmp_path / "net.py"), run_name="__main__")
-    assert capsys.readouterr().out.startswith("3 classes; of an input of zeros: ")
 
 
 def test_every_kernel_is_written(crowd, tmp_path, monkeypatch):
@@ -139,24 +135,22 @@ def test_every_kernel_is_written(crowd, tmp_path, monkeypatch):
     x = np.load(crowd / "x.npy")
     x = torch.from_numpy(np.concatenate([x, 1000 + 3 * (x - 1000), 0 * x, x * 1e6]))
     expected = method.logits(x).exp().numpy()
-    network.write_state_dict(Run.open(crowd / "run"), tmp_path / "net.pt")
-    with torch.inference_mode():
-        p = runpy.run_path(str(tmp_path / "net.py"))["load"]()(x).numpy()
-    np.testing.assert_allclose(p, expected, atol=1e-6)
+    network.write_torch(Run.open(crowd / "run"), tmp_path / "net.pt2")
+    np.testing.assert_allclose(loaded(tmp_path / "net.pt2")[0](x.numpy()), expected, atol=1e-6)
     runtime = pytest.importorskip("onnxruntime")
     assert network.write_onnx(Run.open(crowd / "run"), tmp_path / "net.onnx") <= 1e-6
     session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], expected, atol=1e-5)
 
 
-def test_given_probabilities_are_recalibrated_in_onnx_alone(crowd, tmp_path):
-    said = refusal(crowd / "given", tmp_path / "net.pt", "--to", "torch")
-    assert "was fitted on given probabilities and has no network; use --to onnx" in said
+def test_given_probabilities_are_recalibrated(crowd, tmp_path):
+    export(crowd / "given", tmp_path / "net.pt2", "--to", "torch")
+    p, expected = np.load(crowd / "p.npy"), ours(crowd / "given", crowd / "p.npy")
+    np.testing.assert_allclose(loaded(tmp_path / "net.pt2")[0](p), expected, atol=1e-6)
     runtime = pytest.importorskip("onnxruntime")
     export(crowd / "given", tmp_path / "net.onnx", "--to", "onnx")
     session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
-    (p,) = session.run(["probabilities"], {"x": np.load(crowd / "p.npy")})
-    np.testing.assert_allclose(p, ours(crowd / "given", crowd / "p.npy"), atol=1e-5)
+    np.testing.assert_allclose(session.run(["probabilities"], {"x": p})[0], expected, atol=1e-5)
 
 
 def test_onnx_gives_our_probabilities(pictures, tmp_path):
@@ -193,17 +187,12 @@ def test_a_network_that_answers_otherwise_is_not_written(crowd, tmp_path, monkey
 def test_what_cannot_be_exported_is_refused(crowd, tmp_path, monkeypatch):
     assert "was fitted without inputs" in refusal(crowd / "no_x", tmp_path / "a.onnx", "--to", "onnx")
     assert "het averages over random draws" in refusal(crowd / "het", tmp_path / "a.onnx", "--to", "onnx")
-    said = refusal(crowd / "co_teaching", tmp_path / "a.pt", "--to", "torch")
-    assert "co_teaching predicts by more than its network; use --to onnx" in said
-    assert "--soft writes a table" in refusal(crowd / "run", tmp_path / "a.pt", "--to", "torch", "--soft")
-    assert "leave them out" in refusal(crowd / "run", tmp_path / "a.pt", "--to", "torch", "--sure", "0.9")
+    assert "--soft writes a table" in refusal(crowd / "run", tmp_path / "a.pt2", "--to", "torch", "--soft")
+    assert "leave them out" in refusal(crowd / "run", tmp_path / "a.pt2", "--to", "torch", "--sure", "0.9")
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setattr(network.importlib.util, "find_spec", lambda name: None)
     said = refusal(crowd / "run", tmp_path / "a.onnx", "--to", "onnx")
     assert said == "Error: ONNX needs onnx and onnxscript: pip install 'pidual[onnx]'.\n"
-    (tmp_path / "net.py").write_text("mine")
-    assert "net.py exists" in refusal(crowd / "run", tmp_path / "net.pt", "--to", "torch")
-    assert (tmp_path / "net.py").read_text() == "mine"
 
 
 @pytest.mark.parametrize("to", ["csv", "parquet", "jsonl"])

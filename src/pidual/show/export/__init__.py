@@ -1,11 +1,10 @@
 """Write what comes out of a run: the table with its labels corrected, soft labels, tasks for a tool, the network.
 
-table           the table of the run, opened again, and whose pseudonym is whose
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_studio    tasks with predictions, doubtful items first
 hugging_face    a dataset of Hugging Face
-network         the prediction network as ONNX or as a state dict, with a `snippet` that loads it; these need torch
+network         the prediction network as ONNX or as a program of torch; it needs torch
 """
 
 from pathlib import Path
@@ -27,15 +26,15 @@ from ...errors.messages import quoted
 from ...files import replacing
 from ...files.spreadsheet import write_csv
 from ...run.files import RunFiles
+from ..table import open_table
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import write_dataset
 from .label_studio import write_tasks
-from .table import open_table
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "snippet_path"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table"]
 
 
 def export_run(
@@ -133,11 +132,6 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
 def changes_path(out: Path) -> Path:
     """Return the file beside an exported table that lists what was changed."""
     return out.with_name(f"{out.stem}.changes.csv")
-
-
-def snippet_path(out: Path) -> Path:
-    """Return the Python file beside an exported state dict that loads it."""
-    return out.with_name(f"{out.stem}.py")
 
 
 def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:

@@ -3,6 +3,7 @@
 A new label is written as the file itself writes it elsewhere, so that `1.0`, `"cat"` and `'=x` keep their spelling.
 """
 
+import csv
 import gzip
 import json
 import re
@@ -133,32 +134,15 @@ def _open(path: Path) -> IO[str]:
 
 def _csv_records(path: Path, width: int, delimiter: str) -> Iterator[tuple[int | None, str]]:
     """Read every record with its number, None for the header and for blank lines; a quoted cell may span lines."""
-    number, cell = -1, _cell(delimiter)
-    with _open(path) as lines:
-        record = ""
-        for line in lines:
-            record += line
-            if '"' in record and _is_open(record, cell):
-                continue
+    number, lines = -1, list[str]()
+    with _open(path) as file:
+        read = (lines.append(line) or line for line in file)  # type: ignore[func-returns-value]
+        for _ in csv.reader(read, delimiter=delimiter):
+            record = "".join(lines)
+            lines.clear()
             blank = not record.strip("\r\n\ufeff") or (width > 1 and not record.strip("\ufeff \t\r\n"))
             yield (None if blank or number < 0 else number), record
             number += not blank
-            record = ""
-        if record:
-            yield None, record
-
-
-def _is_open(record: str, cell: re.Pattern[str]) -> bool:
-    """Say whether the last quoted cell of a record goes on in the next line; a quote within a cell means nothing."""
-    position = 1 if record.startswith("\ufeff") else 0
-    while True:
-        found = cell.match(record, position)
-        assert found is not None  # the pattern matches nothing at all too
-        if record.startswith('"', position) and not re.match(r'"(?:[^"]|"")*+"', record[position:]):
-            return True
-        position = found.end() + 1
-        if position > len(record) or record[found.end()] in "\r\n":
-            return False
 
 
 def _json_records(path: Path) -> Iterator[tuple[int | None, str]]:

@@ -1,7 +1,7 @@
-"""Write the prediction network of a run for programs that know nothing of pidual: ONNX, or a plain state dict.
+"""Write the prediction network of a run for programs that know nothing of pidual: as ONNX, or for torch alone.
 
 Both take inputs as the run took them, standardise them, and give a probability of every class; several networks give
-their average, and a closed form that of its kernels.
+their average, and a closed form that of its kernels. Both are made of one traced program, and compared with ours.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,10 @@ from ...errors import RunError, UsageError
 from ...files import replacing
 from ...fit.load_model import load_method
 from ...learn.closed_form.network import KernelMixture
-from ...learn.methods import LatentTruth, Method
-from ...learn.methods.fitted_truth import FittedTruth
-from ...learn.nets import MLP, Standardize
+from ...learn.methods import Method
+from ...learn.nets import Standardize
 from ...run.files import RunFiles
 from ...run.records.model import InputSchema
-from . import snippet_path
-from .snippet import snippet, stand_ins
 
 CLOSE = 1e-5  # how far probabilities of the exported network may be from ours
 N_CHECKED = 64  # made-up inputs that are compared
@@ -53,8 +50,9 @@ class Probabilities(nn.Module):
     def __init__(self, method: Method, inputs: InputSchema) -> None:
         super().__init__()
         self.method = method
-        self.columns = [] if inputs.missing is None else inputs.missing.columns
-        self.register_buffer("fill", torch.tensor(stand_ins(inputs)) if self.columns else None)
+        known = {} if inputs.missing is None else dict(zip(inputs.missing.columns, inputs.missing.medians, strict=True))
+        self.columns, fill = list(known), [known.get(at, math.nan) for at in range(inputs.shape[0] - len(known))]
+        self.register_buffer("fill", torch.tensor(fill) if known else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return class probabilities (B, K)."""
@@ -94,36 +92,48 @@ def write_onnx(run: RunFiles, out: Path) -> float | None:
         The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
         1e-5 is an error, and nothing is written.
     """
-    network = Probabilities(load_network(run), run.model.inputs).eval()
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    network = Probabilities(load_network(run), run.model.inputs).eval()
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
     x = made_up_inputs(run.model.inputs, network)
-    program = trace(network, torch.from_numpy(x))
-    program.model.metadata_props["classes"] = json.dumps(run.model.classes, ensure_ascii=False)
-    program.model.producer_name = "pidual"
+    with tracing("ONNX", "torch"):
+        made: Any = torch.onnx.export(
+            trace(network, x),
+            input_names=["x"],
+            output_names=["probabilities"],
+            custom_translation_table={torch.ops.aten.acos.default: exact_acos},
+            verbose=False,
+        )
+    made.model.metadata_props["classes"] = json.dumps(run.model.classes, ensure_ascii=False)
+    made.model.producer_name = "pidual"
     with replacing(out) as temporary:
-        program.save(temporary)
-        return compare(network, temporary, x)
+        made.save(temporary)
+        return compare_onnx(network, temporary, x)
 
 
-def trace(network: Probabilities, x: Tensor) -> Any:
-    """Make the ONNX program of a network, for any number of rows."""
-    batch = torch.export.Dim("batch", min=1)
-    try:
-        with quiet_torch():
-            return torch.onnx.export(
-                network,
-                (x,),
-                dynamo=True,
-                input_names=["x"],
-                output_names=["probabilities"],
-                dynamic_shapes=({0: batch},),
-                custom_translation_table={torch.ops.aten.acos.default: exact_acos},
-                verbose=False,
-            )
-    except (torch.onnx.errors.OnnxExporterError, RuntimeError, ValueError, TypeError) as error:
-        raise RunError(f"torch cannot write this network as ONNX ({type(error).__name__}); use --to torch.") from error
+def write_torch(run: RunFiles, out: Path) -> float:
+    """Write the prediction network as a program for `torch.export.load`, with the classes as its file classes.json.
+
+    The parameters are as for `write_onnx`; so is what is returned, which is always known here.
+    """
+    network = Probabilities(load_network(run), run.model.inputs).eval()
+    x = made_up_inputs(run.model.inputs, network)
+    with tracing("a program of torch", "onnx"):
+        program = trace(network, x)
+    loaded = program.module()
+    worst = compare(network, x, lambda rows: loaded(torch.from_numpy(rows)).detach().numpy())
+    classes = json.dumps(run.model.classes, ensure_ascii=False)
+    written = io.BytesIO()  # torch writes to a full disk with an error of its own
+    torch.export.save(program, written, extra_files={"classes.json": classes})
+    with replacing(out) as temporary:
+        temporary.write_bytes(written.getbuffer())
+    return worst
+
+
+def trace(network: Probabilities, x: NDArray[Any]) -> Any:
+    """Make the program of a network, for any number of rows."""
+    return torch.export.export(network, (torch.from_numpy(x),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
 
 
 def exact_acos(x: Any) -> Any:
@@ -144,8 +154,8 @@ def exact_acos(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def quiet_torch() -> Iterator[None]:
-    """Hide what torch.onnx has to say to its own developers."""
+def tracing(what: str, other: str) -> Iterator[None]:
+    """Hide what torch has to say to its own developers, and say in a sentence where it cannot write a network."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -153,12 +163,16 @@ def quiet_torch() -> Iterator[None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
+    except (torch.onnx.errors.OnnxExporterError, RuntimeError, ValueError, TypeError) as error:
+        raise RunError(
+            f"torch cannot write this network as {what} ({type(error).__name__}); use --to {other}."
+        ) from error
     finally:
         logger.setLevel(level)
 
 
-def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
-    """Return the largest difference between onnxruntime and us, of all inputs at once and of one; None without it."""
+def compare_onnx(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
+    """Return the largest difference between onnxruntime and us; None without it."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime
@@ -168,14 +182,18 @@ def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None
     session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
     if isinstance(session.get_inputs()[0].shape[0], int):
         raise RunError("torch cannot write this network as ONNX for any number of rows; use --to torch.")
+    return compare(network, x, lambda rows: session.run(["probabilities"], {"x": rows})[0])
+
+
+def compare(network: Probabilities, x: NDArray[Any], theirs: Callable[[NDArray[Any]], NDArray[Any]]) -> float:
+    """Return the largest difference of another program from us, for all inputs at once and for one."""
     worst = 0.0
     for rows in (x, x[:1]):
         with torch.inference_mode():
             ours = network(torch.from_numpy(rows)).numpy()
-        theirs = session.run(["probabilities"], {"x": rows})[0]
-        worst = max(worst, float(np.abs(ours - theirs).max()))
+        worst = max(worst, float(np.abs(ours - theirs(rows)).max()))
     if not worst <= CLOSE:
-        raise RunError(f"The ONNX network differs from ours by up to {worst:.2g} in a probability; it is not written.")
+        raise RunError(f"What was made differs from ours by up to {worst:.2g} in a probability; it is not written.")
     return worst
 
 
@@ -200,49 +218,3 @@ def made_up_inputs(inputs: InputSchema, network: nn.Module) -> NDArray[Any]:
         x = x[:, : -len(missing.columns)]
         x[::3, missing.columns] = np.nan
     return x.astype(np.float32)
-
-
-def write_state_dict(run: RunFiles, out: Path) -> None:
-    """Write the weights of the prediction network as a plain state dict, and beside it Python that loads them.
-
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    out : Path
-        The file of weights; `torch.load` reads it. The program is at `snippet_path(out)`.
-    """
-    method = load_network(run)
-    if not isinstance(method, LatentTruth | FittedTruth) and type(method).logits is not Method.logits:
-        raise UsageError(
-            f"The method {run.model.method} predicts by more than its network; use --to onnx, or Run.load()."
-        )
-    if run.model.inputs.kind == "probabilities":
-        raise UsageError(f"{run.path} was fitted on given probabilities and has no network; use --to onnx.")
-    state = plain_state(method)
-    text = snippet(run.model, state, out.name)
-    weights = io.BytesIO()  # torch.save to a full disk ends in a RuntimeError
-    torch.save(state, weights)
-    with replacing(snippet_path(out)) as program, replacing(out) as temporary:
-        program.write_text(text, encoding="utf-8")
-        temporary.write_bytes(weights.getbuffer())
-
-
-def plain_state(method: Method) -> dict[str, Tensor]:
-    """Return weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`.
-
-    A closed form has names of its own.
-    """
-    if isinstance(method.f, KernelMixture):
-        return {name: value.clone() for name, value in method.f.state_dict().items()}
-    members: list[Any] = method.members if isinstance(method, LatentTruth) else [method.f]
-    state: dict[str, Tensor] = {}
-    for i, f in enumerate(members):
-        named = f.state_dict()
-        if type(f) is MLP:
-            linear = [layer for layer in (*f.hidden, f.head) if isinstance(layer, nn.Linear)]
-            named = {f"{2 * at}.{name}": v for at, layer in enumerate(linear) for name, v in layer.named_parameters()}
-        state |= {f"members.{i}.{name}": value for name, value in named.items()}
-    if type(members[0]) is MLP and members[0].standardize is not None:
-        state |= {"mean": members[0].standardize.mean, "std": members[0].standardize.std}
-    return {name: value.detach().clone() for name, value in state.items()}

@@ -8,10 +8,10 @@ import numpy.typing as npt
 from ...detect.sentences import between, count, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from ...run.records.summary import ClassFindings, Evaluation
+from ...run.records.summary import Evaluation
 from . import figures
 from .headline import known_wrong
-from .words import Array, Context, auc, clean
+from .words import Array, Context, auc
 
 MILESTONES = (0.1, 0.25, 0.5, 1.0, 2.0)  # parts of the flagged labels that are looked at
 DRAWN = 2.5  # and up to which part the curve is drawn
@@ -28,7 +28,7 @@ def amounts(run: RunFiles, predictions: Predictions) -> Context:
         curve = sorted(
             [*(point for point in curve if point[0] != n_issues), (n_issues, precision * n_issues, precision)]
         )
-    classes = _classes(detection.classes)
+    classes = sorted(detection.classes, key=lambda of_class: -of_class.expected_wrong)
     return {
         "rate": noise.rate,
         "wrong": noise.rate * n,
@@ -69,15 +69,6 @@ def _milestones(curve: list[tuple[float, float, float]], n_issues: int) -> list[
 def _rounded(value: float) -> int:
     """A number of two digits, and zeros."""
     return int(float(f"{value:.2g}"))
-
-
-def _classes(entries: list[ClassFindings]) -> list[Context]:
-    """Per given class: labels, flagged ones, and how many are expected to be wrong, most first."""
-    found = [
-        {"name": clean(str(one.label)), "given": one.given, "issues": one.issues, "wrong": one.expected_wrong}
-        for one in entries
-    ]
-    return sorted(found, key=lambda entry: -entry["wrong"])
 
 
 def histograms(p: Predictions) -> list[Context]:

@@ -4,6 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from ...errors import RunError
 from ...errors.messages import printable
 from ...files import write_text
@@ -12,11 +14,12 @@ from ...run.predictions import Predictions
 from .amounts import amounts, evaluation, histograms
 from .classes import classes
 from .headline import headline
-from .making import curves, made_by, pi_effects, pi_health, settings
+from .making import MAX_EFFECTS, curves, pi_effects, settings
 from .people import agreement, annotators, by_class
 from .suspects import suspects
 from .words import FILTERS, Context
 
+MAX_TEXT = 500  # characters of any text on the page
 COUNTED = (
     *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
     *("label_quality", "is_label_issue", "rests_on_own_answer", "gate", "y"),
@@ -51,11 +54,11 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "by_class": by_class(run.annotators, run.annotator_classes),
         "agreement": agreement(summary.agreement),
         "classes": classes(summary.classes, predictions),
-        "pi_health": pi_health(summary.pi_health),
+        "pi_health": summary.pi_health[:MAX_EFFECTS],
         "pi_effects": pi_effects(summary.pi_effects or []),
         "curves": curves(run),
         "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
-        "made_by": made_by(run),
+        "made_by": run.config.source.command,
         "settings": settings(run.config),
     }
     context["suspects"]["has"]["gate"] &= context["has_gate"]
@@ -69,12 +72,8 @@ def _read_counted(run: RunFiles) -> Predictions:
     for name in ("summary.json", "predictions.parquet"):
         if not (run.path / name).is_file():
             raise RunError(f"{run.path} has no {name}; it is not a finished run, so fit into it first.")
-    return run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
-
-
-def _has_gate_network(run: RunFiles) -> bool:
-    """Whether the method has a gate; what others call so is the label quality again."""
-    return run.config.method.startswith("pi_dual")
+    has_gate = run.config.method.startswith("pi_dual")  # what others call a gate is the label quality again
+    return run.read_predictions([name for name in COUNTED if name != "gate" or has_gate])
 
 
 def _sections(context: Context) -> list[tuple[str, str]]:
@@ -97,7 +96,6 @@ def _sections(context: Context) -> list[tuple[str, str]]:
 def _template() -> Any:
     """The template of the page, which takes longer to compile than to fill in."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
 
     templates = FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8")
     environment = Environment(
@@ -106,7 +104,14 @@ def _template() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: type(value)(printable(value, keep="\n\t")) if isinstance(value, str) else value,
+        finalize=_shown,
     )
     environment.filters |= {**FILTERS, "svg": Markup}
     return environment.get_template("report.html")
+
+
+def _shown(value: object) -> object:
+    """Make a text of the data fit for the page: of limited length, with control characters spelled out."""
+    if not isinstance(value, str) or isinstance(value, Markup):  # markup is our own
+        return value
+    return printable(value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…", keep="\n\t")

@@ -7,8 +7,8 @@ import numpy as np
 from ...detect.counts import Counts
 from ...detect.items import Truth
 from ...run.predictions import Predictions
-from ...run.records.summary import Classes, ConfusedPair
-from .words import Array, Context, clean, texts
+from ...run.records.summary import Classes
+from .words import Array, Context
 
 MAX_PAIRS = 8
 MAX_ADVICE = 10
@@ -17,28 +17,14 @@ MAX_HEAT_CLASSES = 12
 
 def classes(estimated: Classes, predictions: Predictions) -> Context:
     """Advice, frequent confusions and a matrix: as the run estimated them, else as labels were flagged."""
-    pairs = _estimated_pairs(estimated.pairs)
+    pairs = sorted(estimated.pairs, key=lambda pair: -pair.count)
     return {
-        "advice": texts(estimated.advice)[:MAX_ADVICE],
+        "advice": estimated.advice[:MAX_ADVICE],
         "estimated": pairs[:MAX_PAIRS],
         "n_estimated": len(pairs),
         "transitions": _transitions(estimated),
         **_corrections(predictions),
     }
-
-
-def _estimated_pairs(pairs: list[ConfusedPair]) -> list[Context]:
-    """Which class is given in place of which, and how often that is expected."""
-    found = [
-        {"true": clean(pair.true), "given": clean(pair.given), "count": pair.count, "share": pair.share}
-        for pair in pairs
-    ]
-    return _with_widths(sorted(found, key=lambda pair: -pair["count"]))
-
-
-def _with_widths(pairs: list[Context]) -> list[Context]:
-    most = max((pair["count"] for pair in pairs), default=0) or 1
-    return [pair | {"width": 100 * pair["count"] / most} for pair in pairs]
 
 
 def _transitions(estimated: Classes) -> Context | None:
@@ -52,7 +38,7 @@ def _matrix(share: Array, names: list[Any]) -> Context:
     strongest = max(float(np.where(np.eye(k, dtype=bool), 0, share).max()), 1e-9)
     rows = [
         {
-            "name": clean(names[i]),
+            "name": names[i],
             "cells": [
                 {"share": float(share[i, j]), "same": i == j, "strength": round(float(share[i, j]) / strongest, 3)}
                 for j in range(k)
@@ -60,7 +46,7 @@ def _matrix(share: Array, names: list[Any]) -> Context:
         }
         for i in range(k)
     ]
-    return {"classes": [clean(name) for name in names], "rows": rows}
+    return {"classes": names, "rows": rows}
 
 
 def _corrections(p: Predictions) -> Context:
@@ -71,8 +57,8 @@ def _corrections(p: Predictions) -> Context:
     order = np.lexsort((counts.true, counts.given, -counts.n))[: np.count_nonzero(counts.n)]
     pairs = [
         {
-            "given": clean(p.classes[given]),
-            "suggested": clean(p.classes[true]),
+            "given": p.classes[given],
+            "suggested": p.classes[true],
             "count": int(n),
             "share": n / n_given[given],
         }
@@ -84,4 +70,4 @@ def _corrections(p: Predictions) -> Context:
     if k <= MAX_HEAT_CLASSES:
         table = Counts.of(None, p.given, Truth.by_consensus(p.suggested, np.ones(len(p))), k).matrix().T
         heat = _matrix(table / np.maximum(n_given, 1)[:, None], p.classes)
-    return {"pairs": _with_widths(pairs), "n_pairs": len(order), "heat": heat}
+    return {"pairs": pairs, "n_pairs": len(order), "heat": heat}

@@ -8,9 +8,8 @@ import numpy as np
 from ...detect.sentences import between, count, describe_copies, explain_result, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from ...run.records.state import Event
 from ...run.records.summary import Verdict
-from .words import Array, Context, texts
+from .words import Array, Context
 
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
@@ -32,7 +31,7 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
     result = explain_result(summary, n, n_issues, _checked(predictions))
     verdict = _verdict(summary.verdict)
     failed = verdict["status"] == "failed"
-    warnings = texts([*map(describe_copies, summary.copies), *summary.warnings])[:MAX_EVENTS]
+    warnings = [*map(describe_copies, summary.copies), *summary.warnings][:MAX_EVENTS]
     return {
         "title": "This fit failed" if failed else _title(n, n_issues),
         "name": data_name(run),
@@ -45,7 +44,7 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
         "tiles": _tiles(run, predictions),
         "sentences": [FAILED] if failed else result,
         "cut_note": summary.cutoff.note,
-        "guard": {"events": _events(summary.guard.events), "recovered": summary.guard.recovered},
+        "guard": {"events": summary.guard.events[:MAX_EVENTS], "recovered": summary.guard.recovered},
         "warnings": warnings[:OPEN_WARNINGS],
         "more_warnings": warnings[OPEN_WARNINGS:],
     }
@@ -74,12 +73,7 @@ def detect_command(run: RunFiles) -> str:
 def _verdict(verdict: Verdict) -> Context:
     """What to think of the fit itself."""
     title, text = VERDICTS[verdict.status]
-    return {"status": verdict.status, "title": title, "text": text, "reasons": texts(verdict.reasons)}
-
-
-def _events(events: list[Event]) -> list[Context]:
-    """What the guard did, with epochs counted from 1, as people do."""
-    return [event.to_json() | {"epoch": event.epoch + 1} for event in events[:MAX_EVENTS]]
+    return {"status": verdict.status, "title": title, "text": text, "reasons": verdict.reasons}
 
 
 def _title(n: int, n_issues: int) -> str:

@@ -7,37 +7,18 @@ from typing import Any
 from ...detect.sentences import count
 from ...run.files import RunFiles
 from ...run.records.config import Config, PIDescription
-from ...run.records.summary import PIEffect, PIProblem
+from ...run.records.summary import PIEffect
 from . import figures
-from .words import Context, clean, cleaned, number, score, setting
+from .words import Context, number, score
 
 MAX_SETTINGS = 60
 MAX_EFFECTS = 50
 MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 
 
-def pi_health(found: list[PIProblem]) -> list[Context]:
-    """Columns of privileged information that something is wrong with, as found before training."""
-    return [cleaned(problem.to_json()) for problem in found[:MAX_EFFECTS]]
-
-
-def pi_effects(effects: list[PIEffect]) -> list[Context]:
+def pi_effects(effects: list[PIEffect]) -> list[PIEffect]:
     """What PI says about answers, the strongest effect first; those that may be chance last."""
-    shown = [
-        {
-            "column": clean(effect.column),
-            "low": setting(effect.low),
-            "high": setting(effect.high),
-            "right_at_low": effect.right_at_low,
-            "right_at_high": effect.right_at_high,
-            "difference": effect.difference,
-            "interval": f"{100 * effect.difference_low:+.1f} to {100 * effect.difference_high:+.1f} points",
-            "tells": effect.tells,
-        }
-        for effect in effects
-    ]
-    ordered = sorted(shown, key=lambda row: (not row["tells"], -abs(row["difference"])))
-    return ordered[:MAX_EFFECTS]
+    return sorted(effects, key=lambda effect: (not effect.tells, -abs(effect.difference)))[:MAX_EFFECTS]
 
 
 def curves(run: RunFiles) -> list[Context]:
@@ -62,11 +43,6 @@ def curves(run: RunFiles) -> list[Context]:
             {"svg": figures.curve_svg(f"curve-{key}", label, title, list(attempts.values()), selected=selected)}
         )
     return found
-
-
-def made_by(run: RunFiles) -> str:
-    """The command that made the run, or nothing where it was made in Python."""
-    return run.config.source.command or ""
 
 
 def settings(config: Config) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -106,4 +82,4 @@ def _flat(values: Context, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from _flat(value, f"{prefix}{key} ")
         elif value is not None:
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield clean(f"{prefix}{key}"), clean(text)
+            yield f"{prefix}{key}", text

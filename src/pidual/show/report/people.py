@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...detect.sentences import percent
 from ...run.records.summary import Agreement
-from .words import Context, clean, cleaned, measured, number
+from .words import Context, measured
 
 MAX_ANNOTATORS = 50
 OPEN_ANNOTATORS = 5
@@ -46,12 +46,7 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
 def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context | None:
     """How often the worst annotators are right on each class, beside the others; None where a run does not know.
 
-    Parameters
-    ----------
-    people : DataFrame or None
-        One row per annotator.
-    frame : DataFrame or None
-        One row per annotator and true class.
+    `people` has a row per annotator, `frame` one per annotator and true class.
     """
     if people is None or frame is None or not len(frame):
         return None
@@ -63,11 +58,11 @@ def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context
     others = frame.groupby("true_class", observed=True)["others_accuracy"].mean()
     cells = frame.set_index(["annotator", "true_class"]).to_dict("index")
     return {
-        "classes": [clean(name) for name in names],
+        "classes": names,
         "total": len(frame["true_class"].cat.categories),
         "others": [float(others[name]) for name in names],
         "rows": [
-            {"name": clean(person), "cells": [_cell(cells.get((person, name))) for name in names]}
+            {"name": person, "cells": [_cell(cells.get((person, name))) for name in names]}
             for person in worst.astype(str)
         ],
     }
@@ -78,7 +73,7 @@ def _cell(record: dict[Any, Any] | None) -> Context | None:
     if record is None:
         return None
     less = float(record["others_accuracy"]) - float(record["accuracy"])
-    return cleaned(record) | {"strength": round(min(max(less, 0.0) / FADED, 1.0), 3)}
+    return record | {"strength": round(min(max(less, 0.0) / FADED, 1.0), 3)}
 
 
 def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,8 +89,7 @@ def axis_of(low: float, high: float, average: float) -> tuple[float, float]:
     return start, min(1.0, max(end, start + AXIS_STEP))
 
 
-def _row(record: dict[Any, Any], start: float, end: float) -> Context:
-    row = cleaned(record)
+def _row(row: dict[Any, Any], start: float, end: float) -> Context:
     quality, low, high = row["annotator_quality"], row["quality_low"], row["quality_high"]
     places = [100 * (value - start) / (end - start) for value in (low, quality, high)]
     return {
@@ -107,7 +101,7 @@ def _row(record: dict[Any, Any], start: float, end: float) -> Context:
         "labelled": row["num_labelled"],
         "wrong": row["expected_wrong"],
         "issues": row["num_issues"],
-        "agreement": number(row.get("agreement")),
+        "agreement": row.get("agreement"),
         "notes": _notes(row),
     }
 
@@ -118,15 +112,15 @@ def _notes(row: Context) -> list[str]:
     if row.get("copies") is not None:
         notes.append(f"same answers as {row['copies']}")
     if row.get("worst_class") is not None:
-        accuracy = number(row.get("worst_class_accuracy"))
+        accuracy = row.get("worst_class_accuracy")
         notes.append(f"weakest at {row['worst_class']}" + ("" if accuracy is None else f" ({percent(accuracy)} right)"))
     if row.get("favourite_label") is not None:
         notes.append(f"often says {row['favourite_label']} (+{percent(row.get('favourite_excess'))})")
     if row.get("worst_confusion") is not None:
         confusion = str(row["worst_confusion"]).replace(" -> ", " → ")
         notes.append(f"confuses {confusion} ({percent(row.get('worst_confusion_share'))})")
-    if number(row.get("median_seconds")) is not None:
-        notes.append(f"median {measured(number(row['median_seconds']))} s")
+    if row.get("median_seconds") is not None:
+        notes.append(f"median {measured(row['median_seconds'])} s")
     return notes
 
 
@@ -138,6 +132,5 @@ def agreement(found: Agreement | None) -> Context | None:
         "alpha": found.alpha,
         "level": "good" if found.alpha >= GOOD else "fair" if found.alpha >= FAIR else "low",
         "interval": f"{found.alpha_low:.2f} to {found.alpha_high:.2f}",
-        "kappa": found.mean_kappa,
-        "pairs": [cleaned(pair.to_json()) for pair in found.pairs[:MAX_AGREEING]],
+        "pairs": found.pairs[:MAX_AGREEING],
     }

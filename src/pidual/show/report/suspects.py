@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from markupsafe import Markup
 
 from ...run.files import RunFiles
 from ...run.predictions import REASON_PARTS, Predictions, join_parts
-from .words import Context, clean, cleaned
+from ..previews import NOTHING, previews
+from .words import Context
 
 OPEN_SUSPECTS = 6  # listed at once; the others unfold
 MAX_RESTING = 20  # listed of the labels that rest on their own answer
@@ -25,17 +26,17 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
     frame = run.read_predictions([*names, *REASON_PARTS, "reason"]).frame
     columns, frame = list(frame), frame.iloc[rows].astype(object).reset_index(drop=True)
-    classes = np.array([clean(name) for name in predictions.classes], dtype=object)
-    frame["suggested"] = classes[predictions.suggested[rows]]
+    frame["suggested"] = np.array(predictions.classes, dtype=object)[predictions.suggested[rows]]
     frame["suggested_probability"] = predictions.suggested_probability[rows]
     shown = frame.astype(object).where(frame.notna(), None).to_dict("records")
     pictures = _pictures([str(record["item"]) for record in shown], run.thumbnails)
-    about = _previews(run.previews)
+    kept = previews(run)
+    about = [kept.get(row, NOTHING) for row in rows.tolist()]
     listed = [
-        cleaned(record)
-        | {"picture": picture, "reason": clean(why(record)), **about.get(int(row), {"text": "", "unusual": []})}
-        | ({"unusual": []} if picture else {})  # its columns are pixels
-        for row, record, picture in zip(rows, shown, pictures, strict=True)
+        record
+        | {"picture": picture, "reason": why(record), "text": preview.text}
+        | {"unusual": [] if picture else preview.unusual}  # of a picture, columns are pixels
+        for record, picture, preview in zip(shown, pictures, about, strict=True)
     ]
     return {
         "total": len(flagged),
@@ -64,25 +65,13 @@ def why(record: Mapping[Any, Any]) -> str:
     return join_parts(record[name] for name in REASON_PARTS if record.get(name) and name != "reason_label") or reason
 
 
-def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | None]:
+def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[Markup | None]:
     """Data addresses of the thumbnails, until they would make the page heavy."""
-    pictures: list[str | None] = []
+    pictures: list[Markup | None] = []
     left = MAX_THUMBNAIL_BYTES
     for item in items:
         png = thumbnails.get(item)
         fits = png is not None and len(png) <= left
-        pictures.append(f"data:image/png;base64,{base64.b64encode(png).decode()}" if png and fits else None)
+        pictures.append(Markup(f"data:image/png;base64,{base64.b64encode(png).decode()}") if png and fits else None)
         left -= len(png) if png and fits else 0
     return pictures
-
-
-def _previews(frame: pd.DataFrame) -> dict[int, Context]:
-    """What is known about the input of each row: its text, or its unusual columns."""
-    found: dict[int, Context] = {}
-    for record in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-        about = found.setdefault(int(record["row"]), {"text": "", "unusual": []})
-        if record["text"]:
-            about["text"] = clean(record["text"])
-        elif record["value"] is not None:
-            about["unusual"].append(cleaned(record))
-    return found

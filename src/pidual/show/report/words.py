@@ -1,43 +1,20 @@
-"""Values as the page shows them: counts, shares, scores, and text of limited length."""
+"""Write values as the page shows them: counts, shares and scores."""
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ...detect.sentences import UNKNOWN, count, percent
 
-MAX_TEXT = 500
-
 Context = dict[str, Any]
 Array = npt.NDArray[Any]
-
-
-def clean(value: Any) -> Any:
-    """A value fit for the page: text of limited length, no NaN."""
-    if isinstance(value, (float, np.floating)):
-        return number(float(value))
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        return f"{value[:MAX_TEXT]}…"
-    return value
-
-
-def cleaned(record: Mapping[Any, Any]) -> Context:
-    """A record fit for the page."""
-    return {str(key): clean(value) for key, value in record.items()}
 
 
 def number(value: Any) -> float | None:
     """A finite number, else None."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
-
-
-def texts(values: Iterable[str]) -> list[str]:
-    """Texts of limited length."""
-    return [str(clean(value)) for value in values]
 
 
 def score(value: float | None) -> str:
@@ -72,7 +49,7 @@ def quality(value: float | None) -> str:
 def setting(value: Any) -> str:
     """The value of an option or of a PI column."""
     known = number(value)
-    return score(known) if known is not None else UNKNOWN if value is None else str(clean(str(value)))
+    return score(known) if known is not None else UNKNOWN if value is None else str(value)
 
 
 FILTERS = {
@@ -82,4 +59,5 @@ FILTERS = {
     "measured": measured,
     "quality": quality,
     "sure": sure,
+    "setting": setting,
 }

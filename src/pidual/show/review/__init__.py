@@ -1,13 +1,11 @@
 """People look at the labels that look wrong, and say what is right.
 
 suspects   the labels of a run in the order of looking, and all that is known about one of them
-originals  what there is to see of an item, by `readers` of the run's inputs
-on_disk    tables and arrays of which one row is read at a time
-writer     decisions that come at the same time, written together
-access     who may ask: token, Host and Origin, sizes, and the headers of every answer
+originals  what there is to see of an item, read from the run's inputs
+access     who may ask: token, Host and Origin, and the headers of every answer
 app        the HTTP interface
 serve      the server, at an address with its token
 static     the page: HTML, a style sheet and a script of our own
 
-Only `app` and `serve` need the extra `review`. The decisions themselves are in `run.decisions`.
+Only `access`, `app` and `serve` need the extra `review`. The decisions themselves are in `run.decisions`.
 """

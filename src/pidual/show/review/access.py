@@ -1,22 +1,20 @@
-"""Check who may ask the server, and how much, before anything else sees a request.
+"""Check who may ask the server before anything else sees a request.
 
 Host      the name under which the server is asked must be an address of this machine, so that no page of another site
           reaches it under a name that was turned to it (DNS rebinding)
 Origin    a change comes from our own page
 token     a client that asks for data knows the address that was printed
-sizes     of the address and of what is sent
 """
 
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_QUERY = 2_048  # bytes
-MAX_BODY = 4_096
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
@@ -29,10 +27,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Access:
@@ -48,19 +42,16 @@ class Access:
         The address that it listens at.
     """
 
-    def __init__(self, app: App, token: str, host: str):
+    def __init__(self, app: ASGIApp, token: str, host: str):
         self.app, self.token, self.host = app, token.encode(), host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # uvicorn's own start and stop; there are no web sockets
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
+        if scope["type"] != "http":  # there are no web sockets
             return
 
-        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message.get("headers", []), *own]
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         refused = self._refused(scope)
@@ -69,31 +60,22 @@ class Access:
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """Return status and reason, or None where the request may come."""
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        asked = _only(headers, b"host")
+        headers = Headers(scope=scope)
+        asked, origin, given = (_only(headers, name) for name in ("host", "origin", "authorization"))
         if asked is None or not is_own_host(asked, self.host, scope.get("server")):
             return 421, "This server does not have that name; open the address that `pidual review` printed."
-        if len(scope.get("query_string", b"")) > MAX_QUERY:
-            return 414, "The address is too long."
-        if not scope.get("query_string", b"").isascii():
-            return 400, "The address has bytes that are not text."
-        if scope["method"] not in ("GET", "HEAD") and _only(headers, b"origin") != f"http://{asked}":
+        if scope["method"] not in ("GET", "HEAD") and origin != f"http://{asked}":
             return 403, "Changes are accepted only from the review page."
-        given = (_only(headers, b"authorization") or "").encode("latin-1")
-        if scope["path"].startswith("/api/") and not hmac.compare_digest(given, b"Bearer " + self.token):
+        knows = hmac.compare_digest((given or "").encode("latin-1"), b"Bearer " + self.token)
+        if scope["path"].startswith("/api/") and not knows:
             return 401, "The token is missing or from an earlier start; open the address that `pidual review` printed."
-        length = _only(headers, b"content-length") or "0"
-        if not length.isdigit() or len(length) > 9 or int(length) > MAX_BODY:
-            return 413, f"At most {MAX_BODY} bytes may be sent."
         return None
 
 
-def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
+def _only(headers: Headers, name: str) -> str | None:
     """Return the value of a header that is there once."""
-    values = headers.get(name, [])
-    return values[0].decode("latin-1") if len(values) == 1 else None
+    values = headers.getlist(name)
+    return values[0] if len(values) == 1 else None
 
 
 def is_own_host(asked: str, host: str, server: Any) -> bool:

@@ -13,16 +13,16 @@ because its answer was lost, is made once. Errors are {error: one sentence}.
 """
 
 import asyncio
-import json
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, TypeVar
 
+import msgspec
+from msgspec import Meta, Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -30,20 +30,59 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ...errors import RunError
-from ...run.decisions import DECISIONS, Store
+from ...run.decisions import Store
 from ...run.files import RunFiles
-from .access import MAX_BODY, Access
+from ...run.records.reading import describe_problem
+from .access import Access
 from .originals import Originals
-from .suspects import SHOWS, Filter, Suspects
-from .writer import Writer
+from .suspects import Filter, Suspects
 
 LOOKING_SECONDS = 120.0  # a label that somebody was shown is not shown to others for so long
 MAX_NAME = 60  # characters of a reviewer's name, and of a request
+MAX_BODY = 4_096  # bytes
 PAGES = {"/": ("page.html", "text/html"), "/review.css": ("review.css", "text/css")}
 PAGES["/review.js"] = ("review.js", "text/javascript")
 
-Record = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
+Place = Annotated[int, Meta(ge=0)]
+
+
+class Position(Struct):
+    """Where a reviewer is in the list: the label at or after a place is wanted, or before it."""
+
+    reviewer: str
+    place: Place = 0
+    back: bool = False
+
+    def __post_init__(self) -> None:
+        self.reviewer = _name(self.reviewer)
+
+
+class Row(Struct):
+    """Names a row of the table."""
+
+    row: Place
+
+
+class Undo(Struct, forbid_unknown_fields=True):
+    """Takes back the last decision of a reviewer."""
+
+    reviewer: str
+    request: str
+
+    def __post_init__(self) -> None:
+        self.reviewer, self.request = _name(self.reviewer), _name(self.request)
+
+
+class Decide(Undo, forbid_unknown_fields=True):
+    """Decides on a label; `label` is the code of the right class where that is another one."""
+
+    row: Place
+    decision: Literal["keep", "change", "unsure"]
+    label: int | None
+
+
+Asked = TypeVar("Asked", bound=Struct)
 
 
 def make_app(
@@ -69,13 +108,9 @@ def make_app(
     review = Review(run, store, x, sample)
     routes = [Route(path, _static(*page)) for path, page in PAGES.items()]
     routes += [
-        Route("/api/about", review.about),
-        Route("/api/next", review.next),
-        Route("/api/item", review.item),
-        Route("/api/annotators", review.annotators),
-        Route("/api/decide", review.decide, methods=["POST"]),
-        Route("/api/undo", review.undo, methods=["POST"]),
+        Route(f"/api/{get.__name__}", get) for get in (review.about, review.next, review.item, review.annotators)
     ]
+    routes += [Route(f"/api/{post.__name__}", post, methods=["POST"]) for post in (review.decide, review.undo)]
     handlers = {HTTPException: _said, RunError: _failed, ClientDisconnect: _left}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False  # an address that is not ours is not found
@@ -83,12 +118,11 @@ def make_app(
 
 
 class Review:
-    """Answers what the interface is asked; the event loop calls one method at a time. Parameters: see `make_app`."""
+    """Answers what the interface is asked. Parameters: see `make_app`."""
 
     def __init__(self, run: RunFiles, store: Store, x: Path | None = None, sample: int = 0):
         self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store, sample)
-        self.writer, self.originals = Writer(store, self.suspects.sync), Originals(run, x)
-        self.reading = ThreadPoolExecutor(1)  # of its own, so that decisions do not wait for pictures
+        self.originals, self.reading = Originals(run, x), ThreadPoolExecutor(1)  # decisions do not wait for pictures
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when
 
     async def about(self, request: Request) -> Response:
@@ -107,22 +141,22 @@ class Review:
 
     async def next(self, request: Request) -> Response:
         """Show the label at, after or before a place, by a filter."""
-        suspects, query = self.suspects, request.query_params
+        suspects, wanted, asked = self.suspects, _asked(request, Filter), _asked(request, Position)
+        _check_below(wanted.label or 0, len(suspects.classes), "label")
+        _check_below(asked.place, len(suspects) + 1, "place")
         suspects.sync(wait=False)
-        wanted = self._filter(query)
         mask = suspects.chosen(wanted)
-        start = _whole(query.get("place", "0"), "place", len(suspects))
-        reviewer = _short(query.get("reviewer"), "reviewer")
-        taken = self._taken_from(reviewer)
-        place = suspects.find(wanted, mask, start, back=query.get("back") == "1", taken=taken)
+        taken = self._taken_from(asked.reviewer)
+        place = suspects.find(wanted, mask, asked.place, back=asked.back, taken=taken)
         if place is not None:
-            self.looking[reviewer] = (place, time.monotonic() + LOOKING_SECONDS)
+            self.looking[asked.reviewer] = (place, time.monotonic() + LOOKING_SECONDS)
         label = None if place is None else suspects.describe(place)
         return JSONResponse({"label": label, "progress": suspects.progress(wanted, mask)})
 
     async def item(self, request: Request) -> Response:
         """Show all there is to see of the item of a row."""
-        row = _whole(request.query_params.get("row", ""), "row", len(self.suspects) - 1)
+        row = _asked(request, Row).row
+        _check_below(row, len(self.suspects), "row")
         name = self.suspects.item_name(row)
         shown = await asyncio.get_running_loop().run_in_executor(self.reading, self.originals.show, row, name)
         return JSONResponse({"row": row} | shown)
@@ -133,46 +167,26 @@ class Review:
 
     async def decide(self, request: Request) -> Response:
         """Write a decision."""
-        sent, suspects = await _body(request, {"row", "decision", "label", "reviewer", "request"}), self.suspects
-        reviewer, key = _short(sent["reviewer"], "reviewer"), _short(sent["request"], "request")
-        row, decision, code = sent["row"], sent["decision"], sent["label"]
-        if not _is_whole(row) or (place := suspects.place_of(row)) is None:
-            raise HTTPException(400, "row must be a row of the run's table.")
-        if decision not in DECISIONS:
-            raise HTTPException(400, f"decision must be one of {', '.join(DECISIONS)}.")
-        given = int(suspects.given[place])
-        if decision == "change" and not (_is_whole(code) and 0 <= code < len(suspects.classes) and code != given):
+        sent, suspects = await _sent(request, Decide), self.suspects
+        _check_below(sent.row, len(suspects), "row")
+        given, code = int(suspects.given[suspects.place[sent.row]]), sent.label
+        if sent.decision == "change" and (code is None or not 0 <= code < len(suspects.classes) or code == given):
             raise HTTPException(400, "label must be the number of a class other than the given one.")
-        if decision != "change" and code is not None:
+        if sent.decision != "change" and code is not None:
             raise HTTPException(400, "label must be null unless the decision is change.")
-        code = given if decision == "keep" else code
+        code = given if sent.decision == "keep" else code
         label = None if code is None else suspects.classes[code]
-        number, is_new = await self.writer.add((row, decision, label, reviewer, key))
+        more = {"reviewer": sent.reviewer, "request": sent.request}
+        number, is_new = await asyncio.to_thread(self.store.add, sent.row, sent.decision, label, **more)
+        await asyncio.to_thread(suspects.sync)
         return JSONResponse({"id": number, "new": is_new})
 
     async def undo(self, request: Request) -> Response:
         """Take back the reviewer's last decision, and show that label again."""
-        sent = await _body(request, {"reviewer", "request"})
-        reviewer, key = _short(sent["reviewer"], "reviewer"), _short(sent["request"], "request")
-        row = await asyncio.to_thread(self.store.undo, reviewer=reviewer, request=key)
-        self.suspects.sync()
-        place = None if row is None else self.suspects.place_of(row)
-        return JSONResponse({"label": None if place is None else self.suspects.describe(place)})
-
-    def _filter(self, query: Any) -> Filter:
-        show, label, annotator = query.get("show", "undecided"), query.get("label"), query.get("annotator")
-        if show not in SHOWS:
-            raise HTTPException(400, f"show must be one of {', '.join(SHOWS)}.")
-        person = None if annotator is None else self.suspects.person(annotator)
-        return Filter(
-            show,
-            None if label is None else _whole(label, "label", len(self.suspects.classes) - 1),
-            -1 if annotator is not None and person is None else person,
-            _share(query.get("low", "0"), "low"),
-            _share(query.get("high", "1"), "high"),
-            query.get("everything") == "1",
-            query.get("resting") == "1",
-        )
+        sent, suspects = await _sent(request, Undo), self.suspects
+        row = await asyncio.to_thread(self.store.undo, reviewer=sent.reviewer, request=sent.request)
+        await asyncio.to_thread(suspects.sync)
+        return JSONResponse({"label": None if row is None else suspects.describe(int(suspects.place[row]))})
 
     def _taken_from(self, reviewer: str) -> list[int]:
         """Return the places at which other reviewers look now."""
@@ -181,8 +195,13 @@ class Review:
         return [place for who, (place, _) in self.looking.items() if who != reviewer]
 
 
-async def _body(request: Request, names: set[str]) -> Record:
-    """Read the JSON object that was sent, of exactly these names."""
+def _asked(request: Request, kind: type[Asked]) -> Asked:
+    """Read what an address asks for."""
+    return _read(dict(request.query_params), kind, strict=False)
+
+
+async def _sent(request: Request, kind: type[Asked]) -> Asked:
+    """Read the JSON that was sent."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "What is sent must be JSON.")
     body = b""
@@ -191,40 +210,30 @@ async def _body(request: Request, names: set[str]) -> Record:
         if len(body) > MAX_BODY:
             raise HTTPException(413, f"At most {MAX_BODY} bytes may be sent.")
     try:
-        sent = json.loads(body)
+        sent = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise HTTPException(400, "What was sent is not JSON.") from None
-    if not isinstance(sent, dict) or set(sent) != names:
-        raise HTTPException(400, f"An object of {', '.join(sorted(names))} must be sent.")
-    return sent
+    return _read(sent, kind)
 
 
-def _short(value: Any, name: str) -> str:
+def _read(sent: object, kind: type[Asked], *, strict: bool = True) -> Asked:
+    try:
+        return msgspec.convert(sent, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"{describe_problem(error, sent)}.") from None
+
+
+def _name(text: str) -> str:
     """Return a name that can be shown and stored."""
-    text = " ".join(value.split()) if isinstance(value, str) else ""
+    text = " ".join(text.split())
     if not text or len(text) > MAX_NAME or not text.isprintable():
-        raise HTTPException(400, f"{name} must be text of 1 to {MAX_NAME} characters.")
+        raise ValueError(f"needs names of 1 to {MAX_NAME} characters")
     return text
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _whole(text: str, name: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) <= most):
-        raise HTTPException(400, f"{name} must be a whole number from 0 to {most}.")
-    return int(text)
-
-
-def _share(text: str, name: str) -> float:
-    try:
-        value = float(text) if len(text) < 30 else math.nan
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise HTTPException(400, f"{name} must be a number from 0 to 1.")
-    return value
+def _check_below(number: int, end: int, name: str) -> None:
+    if number >= end:
+        raise HTTPException(400, f"{name} must be a whole number from 0 to {end - 1}.")
 
 
 def _static(name: str, kind: str) -> Handler:

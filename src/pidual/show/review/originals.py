@@ -4,37 +4,45 @@ A run keeps a little of its most suspicious items; the rest is in the files that
 item is first asked for. Where they have gone or changed, the page says so and shows what the run keeps.
 """
 
+import base64
 import functools
 import logging
-import threading
 import warnings
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from ...data import load_inputs, open_source, rows_by_name, table_inputs
-from ...data.images import IMAGE_ENDINGS
+from ...data.images import IMAGE_ENDINGS, as_image, as_pixels, encoded, is_picture, small_image
 from ...data.inputs import feature_names
-from ...data.reopen import item_columns, reopen_table
+from ...data.people import hide_addresses
+from ...data.reopen import item_columns
+from ...data.roles import Roles
+from ...data.sources import Source
 from ...data.text import read_texts, text_digest
-from ...errors import PidualError
+from ...detect.unusual import MOST, Usual, members_of
+from ...errors import DataError, PidualError
+from ...metrics import finite_or_none
 from ...run.files import RunFiles
-from ...run.records.model import InputSchema
-from .readers import MAX_COLUMNS, Fields, Numbers, Pictures, Record, Rows, Texts
+from ..table import reopen
 
+SIDE = 640  # pixels of a picture
+SMALL = 128  # pixels up to which a picture is sent without loss
+MAX_TEXT = 20_000  # characters of a text
+MAX_VALUE = 500  # of a value in a table
+MAX_COLUMNS = 60  # of a row
+
+Record = dict[str, Any]
+Rows = npt.NDArray[np.int64]
+Show = Callable[[int, str], Record]  # from the position of a label in the predictions and its item to some of EMPTY
 EMPTY: Record = {"picture": None, "text": None, "unusual": [], "columns": [], "more_columns": 0, "note": None}
-
-
-class Reader(Protocol):
-    """Shows one item: some of `EMPTY`."""
-
-    def show(self, position: int, item: str) -> Record:
-        """Show the item of the label at this position in the predictions."""
 
 
 class GoneError(Exception):
@@ -53,24 +61,20 @@ class Originals:
     """
 
     def __init__(self, run: RunFiles, x: Path | None = None):
-        self._run, self._lock = run, threading.Lock()
-        source = run.config.source
-        self._table, self._read = source.table or "", source.read
-        self._x = str(x or source.x or "")
-        self._moved = x is not None
+        source, self._run, self._schema = run.config.source, run, run.model.inputs
+        self._only_table = self._schema.kind in ("none", "probabilities")  # which says what there is to see
+        self._in_table = self._only_table or (source.x or "").startswith(f"{source.table} (")
+        self._x = str(x or (source.table if self._in_table else source.x) or "")
+        self._name = Path(self._x).name
 
     def show(self, position: int, item: str) -> Record:
-        """Show the item of the label at this position in the predictions.
-
-        Several threads may ask; one at a time is answered.
-        """
-        with self._lock:
-            reader = self._reader
-            return EMPTY | ({"note": reader} if isinstance(reader, str) else reader.show(position, item))
+        """Show the item of the label at this position in the predictions."""
+        shows = self._shows
+        return EMPTY | ({"note": shows} if isinstance(shows, str) else shows(position, item))
 
     @functools.cached_property
-    def _reader(self) -> Reader | str:
-        """Return what reads the items, or say why nothing does."""
+    def _shows(self) -> Show | str:
+        """Return what shows the items, or say why nothing does."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit has warned
@@ -81,85 +85,135 @@ class Originals:
             return str(gone)
         except Exception as error:  # files that have changed since then raise all kinds
             logging.getLogger("uvicorn.error").error(error)
-            return (
-                f"The items cannot be shown: {_name(self._x)} cannot be read as it was; the server's terminal says why."
-            )
+            return f"The items cannot be shown: {self._name} cannot be read as it was; the server's terminal says why."
 
-    def _open(self) -> Reader:
-        kind = self._schema.kind
-        if self._in_table and not self._moved:
-            self._x = self._table
-        if not self._x or (self._in_table and self._read is None):
+    def _open(self) -> Show:
+        if not self._x or (self._in_table and self._run.config.source.read is None):
             raise GoneError("The run was fitted on data in memory; only the copies it keeps can be shown.")
         if not Path(self._x).exists():
             raise GoneError(
-                f"{_name(self._x)}, which the run was made of, is not where it was; start the review in the folder in "
+                f"{self._name}, which the run was made of, is not where it was; start the review in the folder in "
                 "which the run was fitted, or say where it is with --x."
             )
-        if kind == "images":
-            since = datetime.fromisoformat(self._run.config.created)
-            return Pictures(Path(self._x), since, self._search)
-        if kind in ("none", "probabilities"):
-            return self._open_fields()
-        return self._open_texts() if kind == "text" else self._open_numbers()
+        if self._only_table:
+            return self._open_rows()
+        kinds = {"images": self._open_pictures, "text": self._open_texts}
+        return kinds.get(self._schema.kind, self._open_numbers)()
 
-    @property
-    def _schema(self) -> InputSchema:
-        return self._run.model.inputs
+    def _open_pictures(self) -> Show:
+        """Show images of the folder, and nothing outside of it, whatever an item is called or a link leads to."""
+        folder, since = Path(self._x).resolve(), datetime.fromisoformat(self._run.config.created).timestamp()
 
-    @functools.cached_property
-    def _in_table(self) -> bool:
-        """Say whether what is shown of items is in the table of labels itself."""
-        x = self._run.config.source.x or ""
-        return self._schema.kind in ("none", "probabilities") or x.startswith(f"{self._table} (")
+        def inside(name: str) -> Path | None:
+            if not name or "\0" in name or Path(name).suffix.lower() not in IMAGE_ENDINGS:
+                return None
+            try:
+                path = (folder / name).resolve(strict=True)
+            except (OSError, RuntimeError):  # not there, no name of a file, or links in a circle
+                return None
+            return path if path.is_relative_to(folder) and path.is_file() else None
 
-    def _open_texts(self) -> Reader:
+        def show(position: int, item: str) -> Record:
+            path = inside(item) or inside(self._file_of(item))
+            if path is None:
+                return {"note": f"The picture of this item is no longer in the folder {folder.name}."}
+            try:
+                image: Any = small_image(path, SIDE)
+                newer = path.stat().st_mtime > since + 1
+            except (DataError, OSError):
+                return {"note": "The picture of this item can no longer be read."}
+            note = "The file of this picture is newer than the run, and may show something else now." if newer else None
+            return {**_sent(image), "note": note}
+
+        return show
+
+    def _open_texts(self) -> Show:
         column, item = str(self._schema.text), self._schema.item
         if self._in_table:
-            source, roles = self._opened_table()
+            source, roles = self._table()
             texts, names = read_texts(source, column, roles.item, repeats=True)
         else:
             source = open_source(self._x, items=True)
             item = item if item is not None and item in source else source.find("item", "task")
             texts, names = read_texts(source, column, item, repeats=False)
         self._check(text_digest(texts))
-        return Texts(texts, self._x_row(names, len(texts)), self._hides)
+        x_row = self._x_row(names, len(texts))
 
-    def _open_numbers(self) -> Reader:
+        def show(position: int, item: str) -> Record:
+            text = str(texts[int(x_row[position])].as_py() or "")
+            shown = self._shown(text[: MAX_TEXT + 1])
+            return {"text": shown if len(text) <= MAX_TEXT else f"{shown[:MAX_TEXT]}…"}
+
+        return show
+
+    def _open_numbers(self) -> Show:
+        """Show a row of numbers, or an array that is a picture."""
+        schema = self._schema.to_json()
         if self._in_table:
-            source, roles = self._opened_table()
-            inputs = table_inputs(source, item=roles.item, schema=self._schema.to_json())
+            source, roles = self._table()
+            inputs = table_inputs(source, item=roles.item, schema=schema)
         else:
-            inputs = load_inputs(self._x, schema=self._schema.to_json())
+            inputs = load_inputs(self._x, schema=schema)
         self._check(inputs.digest())
-        assert isinstance(inputs.array, np.ndarray)
+        x, names, x_row = inputs.array, feature_names(schema), self._x_row(inputs.names, len(inputs))
+        assert isinstance(x, np.ndarray)
         labels = self._run.read_predictions(["row", "given_label", "consensus_label", "predicted_label"])
-        x_row = self._x_row(inputs.names, len(inputs))
-        return Numbers(inputs.array, feature_names(self._schema.to_json()), x_row, labels.given, labels.suggested)
+        likely = np.full(len(x), -1, np.int32)
+        likely[x_row] = labels.suggested
 
-    def _open_fields(self) -> Reader:
-        source, roles = self._opened_table()
+        @functools.lru_cache(maxsize=64)
+        def usual(code: int) -> Usual:
+            most = int(np.clip(2**22 // x.shape[1], 10, MOST))
+            return Usual.of(np.asarray(x[members_of(code, likely, most)], np.float64))
+
+        def name(column: int) -> str:
+            return str(names[column]) if names else f"column {column}"
+
+        def show(position: int, item: str) -> Record:
+            value: Any = x[int(x_row[position])]
+            if is_picture(value.shape):
+                return _sent(as_image(as_pixels(value)))
+            if value.ndim != 1:
+                return {}
+            value, others = np.asarray(value, np.float64), usual(int(labels.given[position]))
+            unusual = [
+                {"column": name(at)}
+                | {"value": finite_or_none(value[at]), "low": finite_or_none(others.low[at])}
+                | {"high": finite_or_none(others.high[at])}
+                for at, _ in others.most_unusual(value)
+            ]
+            return {"unusual": unusual} | _columns({name(at): f"{v:.6g}" for at, v in enumerate(value.tolist())})
+
+        return show
+
+    def _open_rows(self) -> Show:
+        """Show what the table says about an item beside its labels."""
+        source, roles = self._table()
         named = islice(item_columns(source, roles), MAX_COLUMNS)
-        return Fields(((called, source.batches(name)) for called, name in named), self._hides)
+        columns = {called: pa.chunked_array([*source.batches(name)]) for called, name in named}
 
-    def _opened_table(self) -> tuple[Any, Any]:
-        labels = self._run.read_predictions(["row", "given_label"]).frame
-        given = labels.set_index("row")["given_label"]
-        found = reopen_table(
-            self._x, {} if self._read is None else self._read.to_json(), given, self._run.config.data.n_rows
-        )
+        def show(position: int, item: str) -> Record:
+            found = {name: column[position].as_py() for name, column in columns.items()}
+            values = {name: "" if value is None else str(value)[:MAX_TEXT] for name, value in found.items()}
+            return _columns({name: self._shown(value) for name, value in values.items()})
+
+        return show
+
+    def _shown(self, text: str) -> str:
+        """Write words instead of e-mail addresses, unless the run keeps ids."""
+        return text if self._run.config.data.keep_ids else hide_addresses(text)
+
+    def _table(self) -> tuple[Source, Roles]:
+        found = reopen(self._run, self._x)
         if found is None:
-            raise GoneError(f"{_name(self._x)} no longer has the labels of the run; its items are not shown.")
+            raise GoneError(f"{self._name} no longer has the labels of the run; its items are not shown.")
         return found
 
     def _check(self, digest: str) -> None:
         if digest != self._run.config.data.x_fingerprint:
-            raise GoneError(f"{_name(self._x)} has changed since the run was made; its items are not shown.")
+            raise GoneError(f"{self._name} has changed since the run was made; its items are not shown.")
 
-    @property
-    def _hides(self) -> bool:
-        return not self._run.config.data.keep_ids
-
+    @functools.cached_property
     def _items(self) -> Any:
         return self._run.read_predictions(["row", "item", "given_label"]).frame["item"].cat
 
@@ -167,32 +221,47 @@ class Originals:
         """Find the input of each label, as `data.x_rows` does."""
         if names is None and n == self._run.config.data.n_rows:
             return np.arange(n)
-        items = self._items()
-        known = pd.Index(items.categories.astype(str))
+        known = pd.Index(self._items.categories.astype(str))
         rows = rows_by_name(names, known) if names is not None else known.to_numpy().astype(np.int64)
         if ((rows < 0) | (rows >= n)).any():
-            raise GoneError(f"{_name(self._x)} no longer has all items of the run; they are not shown.")
-        joined: Rows = np.asarray(rows, np.int64)[items.codes.to_numpy()]
+            raise GoneError(f"{self._name} no longer has all items of the run; they are not shown.")
+        joined: Rows = np.asarray(rows, np.int64)[self._items.codes.to_numpy()]
         return joined
 
+    def _file_of(self, item: str) -> str:
+        """Find the file of an item whose name is not the path of one; "" where there is none."""
+        try:
+            return self._files.get(item, "")
+        except (PidualError, OSError):  # the folder has other files now, by which names mean two
+            return ""
+
     @functools.cached_property
-    def _found(self) -> dict[str, str]:
-        """Find the file of every item whose name is not the path of one."""
+    def _files(self) -> dict[str, str]:
         folder = Path(self._x)
         paths = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
         names = np.array(sorted(path.relative_to(folder).as_posix() for path in paths), dtype=np.str_)
         if not len(names):
             return {}
-        items = pd.Index(self._items().categories.astype(str))
-        rows = rows_by_name(names, items, paths=True, source=_name(self._x))
+        items = pd.Index(self._items.categories.astype(str))
+        rows = rows_by_name(names, items, paths=True, source=self._name)
         return {item: str(names[row]) for item, row in zip(items, rows.tolist(), strict=True) if row >= 0}
 
-    def _search(self, item: str) -> str | None:
-        try:
-            return self._found.get(item)
-        except (PidualError, OSError):  # the folder has other files now, by which names mean two
-            return None
+
+def _columns(values: Mapping[str, str]) -> Record:
+    """Describe a row of a table, cut where it is too long to be looked at."""
+    shown = list(values.items())[:MAX_COLUMNS]
+    cut = [(name, value if len(value) <= MAX_VALUE else f"{value[:MAX_VALUE]}…") for name, value in shown]
+    return {
+        "columns": [{"column": name[:MAX_VALUE], "value": value} for name, value in cut],
+        "more_columns": len(values) - len(shown),
+    }
 
 
-def _name(path: str | None) -> str:
-    return Path(path or "").name
+def _sent(image: Any) -> Record:
+    """Encode a picture as the page shows it: a small one as it is, pixel by pixel."""
+    small = max(image.size) <= SMALL
+    if max(image.size) > SIDE:
+        image.thumbnail((SIDE, SIDE))
+    kind = "PNG" if small else "JPEG"
+    data = base64.b64encode(encoded(image, kind)).decode()
+    return {"picture": data, "picture_type": f"image/{kind.lower()}", "pixelated": small}

@@ -1,52 +1,47 @@
 """List the labels of a run in the order of looking, and what is known about each.
 
-Of every label a few numbers are kept in memory. Its texts are read when it is shown: a million suspects need little
-memory, and showing one takes milliseconds.
+Columns are kept in memory, a few numbers of every label and its texts; a record is made of a label when it is shown.
 """
 
 import base64
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Meta, Struct
 
 from ...detect.calibration import spread_sample
 from ...metrics import finite_or_none, wilson_interval
 from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
 from ...run.predictions import column_names
-from .on_disk import OnDisk
+from ..previews import NOTHING, cut, previews
 
-SHOWS = ("undecided", "decided", "all")
 NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
 TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
-BATCH = 1 << 12  # rows of the predictions that are read at a time
 MAX_ANSWERS = 30  # others to the same item that are shown
-MAX_TEXT = 2_000  # characters of anything that is shown
 MAX_PEOPLE = 20  # annotators that a search finds
 
 Record = dict[str, Any]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Chooses which labels to look at.
 
     Parameters
     ----------
     show : str
-        One of `SHOWS`.
+        Labels on which nobody has decided, those on which somebody has, or all.
     label : int, optional
         The code of the given label.
-    annotator : int, optional
-        The code of the annotator.
+    annotator : str, optional
+        Who gave the label.
     low, high : float
         The quality, both ends included.
     everything : bool
@@ -55,11 +50,11 @@ class Filter:
         Instead of those that look wrong, labels that rest on their own answer.
     """
 
-    show: str = "undecided"
-    label: int | None = None
-    annotator: int | None = None
-    low: float = 0.0
-    high: float = 1.0
+    show: Literal["undecided", "decided", "all"] = "undecided"
+    label: Annotated[int, Meta(ge=0)] | None = None
+    annotator: str | None = None
+    low: Share = 0.0
+    high: Share = 1.0
     everything: bool = False
     resting: bool = False
 
@@ -84,7 +79,9 @@ class Suspects:
         path, self.store = run.path / "predictions.parquet", store
         read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue", "rests_on_own_answer"])
         self.classes = [str(name) for name in read.classes]
-        self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
+        self.people = None
+        if read.annotator is not None:
+            self.people = pa.array(read.frame["annotator"].cat.categories.astype(str), pa.string())
         self.order = np.argsort(read.label_quality, kind="stable").astype(np.int32)
         self.place = np.empty(len(self.order), np.int32)
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -96,13 +93,12 @@ class Suspects:
         self.has_inputs = run.config.data.x != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
-        self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
-        self.items = self.item[self.by_item]
         del read
-        self.texts = OnDisk(_batches(path, [name for name in TEXTS if name in column_names(path)]))
+        there = [name for name in TEXTS if name in column_names(path)]
+        self.texts = pq.read_table(path, columns=there, read_dictionary=["reason"])
         pa.default_memory_pool().release_unused()
         self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
-        self.previews = _previews(run)
+        self.previews = previews(run)
         self.state = np.zeros(len(self.order), np.int8)  # 0: undecided, else 1 + which of DECISIONS
         for decision in store.latest():
             self._set(decision.row)
@@ -115,10 +111,6 @@ class Suspects:
         for row in self.store.sync(wait=wait):
             self._set(row)
 
-    def place_of(self, row: int) -> int | None:
-        """Return the place of a row of the table; None where the run has none."""
-        return int(self.place[row]) if 0 <= row < len(self) else None
-
     def chosen(self, wanted: Filter) -> Mask:
         """Return the places that a filter leaves, whether decided or not."""
         first = int(np.searchsorted(self.quality, np.float32(wanted.low), "left"))
@@ -129,7 +121,7 @@ class Suspects:
         if wanted.label is not None:
             mask &= self.given == wanted.label
         if wanted.annotator is not None and self.annotator is not None:
-            mask &= self.annotator == wanted.annotator
+            mask &= self.annotator == self._person(wanted.annotator)
         return mask
 
     def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
@@ -169,14 +161,14 @@ class Suspects:
     def describe(self, place: int) -> Record:
         """Return all that a reviewer is shown of a label."""
         position = int(self.order[place])
-        texts = self.texts[position]
+        (texts,) = self.texts.slice(position, 1).to_pylist()
         item = str(texts["item"])
         decision = self.store.get(position)
         return {
             "row": position,
             "place": place,
-            "item": _cut(item),
-            "annotator": _cut(texts.get("annotator")),
+            "item": cut(item),
+            "annotator": cut(texts.get("annotator")),
             "given": int(self.given[place]),
             "suggested": int(self.suggested[place]),
             "suggested_probability": finite_or_none(texts["consensus_quality"]),
@@ -185,16 +177,16 @@ class Suspects:
             "quality": finite_or_none(self.quality[place]),
             "looks_wrong": bool(self.issue[place]),
             "rests": bool(self.resting[place]),
-            "reason": _cut(texts["reason"]),
+            "reason": cut(texts["reason"]),
             "picture": self.pictures.get(item),
-            **self.previews.get(position, {"text": None, "unusual": []}),
+            **asdict(self.previews.get(position, NOTHING)),
             **self._answers(position),
             "decided": None if decision is None else asdict(decision),
         }
 
     def item_name(self, position: int) -> str:
         """Return the name of the item of a label."""
-        return str(self.texts[position]["item"])
+        return str(self.texts["item"][position].as_py())
 
     def find_people(self, text: str) -> list[str]:
         """List annotators whose names hold this text."""
@@ -203,58 +195,22 @@ class Suspects:
         found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
         return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
 
-    def person(self, name: str) -> int | None:
-        """Return the code of an annotator."""
-        code = -1 if self.people is None else pc.index(self.people, pa.scalar(name, self.people.type)).as_py()
-        return None if code < 0 else int(code)
+    def _person(self, name: str) -> int:
+        """Return the code of an annotator, -1 where there is none of this name."""
+        return -1 if self.people is None else int(pc.index(self.people, pa.scalar(name, self.people.type)).as_py())
 
     def _answers(self, position: int) -> Record:
         """Return the other answers to the same item."""
-        first, last = np.searchsorted(self.items, [self.item[position], self.item[position] + 1])
-        others = self.by_item[first:last]
+        others = np.flatnonzero(self.item == self.item[position])
         others = others[others != position]
         places = self.place[others[:MAX_ANSWERS]]
         people: list[Any] = [None] * len(places)
         if self.people is not None and self.annotator is not None:
             people = self.people.take(pa.array(self.annotator[places].astype(np.int64))).to_pylist()
         labels = self.given[places].tolist()
-        answers = [{"label": label, "annotator": _cut(who)} for label, who in zip(labels, people, strict=True)]
+        answers = [{"label": label, "annotator": cut(who)} for label, who in zip(labels, people, strict=True)]
         return {"answers": answers, "more_answers": max(0, len(others) - MAX_ANSWERS)}
 
     def _set(self, row: int) -> None:
         decision = self.store.get(row)
         self.state[self.place[row]] = 1 + DECISIONS.index(decision.decision) if decision else 0
-
-
-def _cut(text: Any) -> str | None:
-    """Limit the length of a text."""
-    if text is None:
-        return None
-    text = str(text)
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
-
-
-def _names(column: Any) -> pa.Array:
-    return pa.array([str(name) for name in column.cat.categories], pa.string())
-
-
-def _batches(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Read columns of a Parquet file, a few rows at a time."""
-    with pq.ParquetFile(path) as source:
-        yield from source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False)
-
-
-def _previews(run: RunFiles) -> dict[int, Record]:
-    """Return by row the text of its item, or those of its columns that are unusual."""
-    found: dict[int, Record] = {}
-    for record in run.previews.to_dict("records"):
-        about = found.setdefault(int(record["row"]), {"text": None, "unusual": []})
-        if record["text"]:
-            about["text"] = _cut(record["text"])
-        elif (value := finite_or_none(record["value"])) is not None:
-            about["unusual"].append({"column": _cut(record["column"]), "value": value, **_usual(record)})
-    return found
-
-
-def _usual(record: Mapping[Any, Any]) -> Record:
-    return {name: finite_or_none(record[name]) for name in ("low", "high")}

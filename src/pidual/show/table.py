@@ -2,28 +2,33 @@
 
 from pathlib import Path
 
-from ...data import KEY_NAME, as_text, keys, load_key, pseudonym
-from ...data.reopen import reopen_table
-from ...data.roles import Roles
-from ...data.sources import Source
-from ...errors import RunError, UsageError
-from ...run.files import RunFiles
+from ..data import KEY_NAME, as_text, keys, load_key, pseudonym
+from ..data.reopen import reopen_table
+from ..data.roles import Roles
+from ..data.sources import Source
+from ..errors import RunError, UsageError
+from ..run.files import RunFiles
 
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
     """Open the table of a run as the run read it, and say which column is what; an error if it is not the same."""
-    about = run.config.source
-    path, read = table or about.table, {} if about.read is None else about.read.to_json()
+    path = table or run.config.source.table
     if path is None or not Path(path).exists():
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
-    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
-    found = reopen_table(path, read, given, run.config.data.n_rows)
+    found = reopen(run, path)
     if found is None:
         raise RunError(
             f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it "
             "was with table= (--table)."
         )
     return found
+
+
+def reopen(run: RunFiles, path: str | Path) -> tuple[Source, Roles] | None:
+    """Return the table that is there and which column of it is what; None where its labels are not those of the run."""
+    read, labels = run.config.source.read, run.read_predictions(["row", "given_label"]).frame
+    given = labels.set_index("row")["given_label"].sort_index()
+    return reopen_table(path, {} if read is None else read.to_json(), given, run.config.data.n_rows)
 
 
 def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | None = None) -> dict[str, str]:
