@@ -2,8 +2,8 @@
 
     python benchmarks/pack.py OUT
 
-OUT has a file for every fit; `results/benchmark/` gets one JSON Lines file for every dataset and scale, a line a fit,
-and the figures. A line is the result without what is long: epoch by epoch history (its last record stays, as `end`),
+OUT has a file for every fit; `results/benchmark/` gets one JSON Lines file for every dataset and scale, a line a fit.
+A line is the result without what is long: epoch by epoch history (its last record stays, as `end`),
 histograms, examples, and the resolved options, which commit and settings imply. A fit that is there already is
 replaced. Then `python benchmarks/tables.py` puts the numbers into the docs.
 """
@@ -18,7 +18,7 @@ from common import FITS, read_fits
 from pidual.files import write_text
 from pidual.paper.analyses import OVER_SEEDS
 from pidual.paper.runs import words_of
-from pidual.paper.summary import draw_rows, read_results, summarise
+from pidual.paper.summary import read_results
 
 LONG = ("history", "histograms", "examples", "resolved")
 
@@ -36,14 +36,11 @@ def place(row):
 
 
 def write_fits(rows, folder):
-    """Write a file for every dataset and scale, and its figure."""
+    """Write a file for every dataset and scale."""
     for name in dict.fromkeys(place(row)[0] for row in rows):
         found = sorted((row for row in rows if place(row)[0] == name), key=place)
         lines = [json.dumps(row, separators=(",", ":"), allow_nan=False) for row in found]
         write_text(folder / f"{name}.jsonl", "\n".join(lines) + "\n")
-        plain = summarise([row for row in found if not row["variant"]])
-        if len(plain):
-            draw_rows(folder / f"{name}.svg", plain)
         print(f"written: {folder / name}.jsonl, {len(found)} fits")
 
 

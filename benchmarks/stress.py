@@ -1,7 +1,8 @@
 """Small synthetic crowds: does a fit collapse, and what does protection against it cost?
 
     python benchmarks/stress.py [--seeds 40] [--out benchmarks/results/stress.json]
-    python benchmarks/stress.py --redraw 9,24,7,30 [--draws 9] --out OUT       crowds of the same shapes, other draws
+    python benchmarks/stress.py --redraw 9,24,7,30 [--draws 9] --out OUT       crowds of the same shapes, other draws;
+                                         beside those of other commits in OUT
 
 Every seed draws another crowd: 80 to 800 items, 5 to 60 annotators, 1 to 5 answers an item, 2 to 8 classes, up to half
 of the annotators spammers, 20% to 80% of the labels wrong. `pi_dual` is fitted with the `paper` and the `default`
@@ -29,6 +30,7 @@ from pidual.learn.batch import as_storage
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_probabilities
+from pidual.paper.about import about
 
 FITS = {
     "paper": {"method": "pi_dual", "setting": "paper"},
@@ -148,8 +150,10 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.redraw:
+        before = json.loads(arguments.out.read_text())["results"] if arguments.out.exists() else {}
         found = redraw([int(crowd) for crowd in arguments.redraw.split(",")], arguments.draws)
-        write_result(arguments.out, found, redraw=arguments.redraw, draws=arguments.draws)
+        results = before | {about()["commit"]: found}
+        write_result(arguments.out, results, redraw=arguments.redraw, draws=arguments.draws)
         raise SystemExit
     log = Log(arguments.out, "seed")
     rows = fit_crowds(log, range(arguments.seeds), FITS)

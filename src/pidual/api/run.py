@@ -133,7 +133,7 @@ class Run(RunFiles):
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return what decisions of reviewers say of all labels: how many are wrong, with intervals, and which to list.
+        """Return what decisions of reviewers say about all labels: how many are wrong, and which to list.
 
         None if fewer than ten labels were decided.
         """

@@ -53,7 +53,7 @@ def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[st
         return
     if not is_run(out):
         raise RunError(
-            f"{out} exists and is not a run directory, or its {RUN_FILES[0]} is damaged or missing; choose another "
+            f"{out} exists and is not a run directory, or {out / RUN_FILES[0]} is damaged or missing; choose another "
             "directory (--out)."
         )
     if not (force or resume):
