@@ -88,7 +88,7 @@ def benchmark(
     from ..paper.recipes import describe_recipes, load_recipe
 
     if listing:
-        print_benchmarks(as_json)
+        _print_benchmarks(as_json)
         return
     if not datasets:
         raise UsageError(f"Name a dataset: {', '.join(describe_recipes())}; or use --list.")
@@ -102,13 +102,13 @@ def benchmark(
 
     methods = choose_methods(chosen or ["main"])
     if trial:
-        print_trials(recipes, methods, settings, data, threads, as_json)
+        _print_trials(recipes, methods, settings, data, threads, as_json)
         return
     out.mkdir(parents=True, exist_ok=True)
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
         run = partial(run_fits, data=data, out=out, threads=threads, progress=progress, stop=stop)
         if analysis is not None:
-            print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
+            _print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
             return
         fits = [fit for recipe in recipes for fit in plan(recipe, methods, seeds or recipe.seeds, settings)]
         missing = len(fits) - len(run(fits))
@@ -122,7 +122,7 @@ def benchmark(
     if as_json:
         click.echo(json.dumps(summary_json(shown, results), indent=2))
     else:
-        print_benchmark(shown)
+        _print_benchmark(shown)
         say(f"Summary: {out / 'summary.csv'}")
 
 
@@ -138,7 +138,7 @@ def going_on() -> Iterator[None]:
         raise click.exceptions.Exit(130) from error
 
 
-def print_benchmarks(as_json: bool) -> None:
+def _print_benchmarks(as_json: bool) -> None:
     """Print the datasets, scales, methods and analyses there are."""
     from ..data.datasets import DATASETS
     from ..learn.methods import METHODS
@@ -157,7 +157,7 @@ def print_benchmarks(as_json: bool) -> None:
     click.echo(f"methods: main, all, {', '.join(METHODS)}\nanalyses: {', '.join(ANALYSES)}")
 
 
-def print_trials(
+def _print_trials(
     recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, threads: int | None, as_json: bool
 ) -> None:
     """Print a line for a few steps of every method, as they are done."""
@@ -173,7 +173,7 @@ def print_trials(
             click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")
 
 
-def print_analyses(
+def _print_analyses(
     name: str,
     recipes: list[Any],
     methods: list[str] | None,
@@ -204,7 +204,7 @@ def print_analyses(
     say(f"Tables and figures: {out / 'analyses'}")
 
 
-def print_benchmark(summary: "pd.DataFrame") -> None:
+def _print_benchmark(summary: "pd.DataFrame") -> None:
     """Print the summary of a benchmark for people: a table for every dataset."""
     from ..paper.summary import summary_cells
 

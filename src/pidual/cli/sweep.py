@@ -28,7 +28,7 @@ SHOWN_TRIALS = 20  # of a sweep, on the terminal
 IN_RECIPES = ("network", *NAMED)  # settings that a recipe has too
 
 
-def parse_search(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[Any]]:
+def _parse_search(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[Any]]:
     """Parse KEY=V1,V2,... pairs; values as in --set."""
     parsed = {}
     for pair in value:
@@ -66,7 +66,7 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 @click.option(
     "--search",
     multiple=True,
-    callback=parse_search,
+    callback=_parse_search,
     metavar="KEY=V1,V2,...",
     help="Values to try for an option, named as in --set; override those of --grid; repeatable.",
 )
@@ -123,7 +123,7 @@ def sweep(
         words = ["pidual", "fit", str(table)] + ([] if given_on_command_line("method") else ["--method", method])
         command = fit_command(words, options)
     else:
-        read, inputs, fixed, chosen, command = recipe_sweep(str(table), scale, data, grid, search, options)
+        read, inputs, fixed, chosen, command = _recipe_sweep(str(table), scale, data, grid, search, options)
     from ..paper.sweep import run_sweep
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
@@ -149,7 +149,7 @@ def sweep(
         print_sweep(found)
 
 
-def recipe_sweep(
+def _recipe_sweep(
     name: str, scale: str, data: Path, grid: str | None, own: dict[str, list[Any]], options: dict[str, Any]
 ) -> tuple[Any, Any, Any, dict[str, Any], list[str]]:
     """Return a dataset's table and inputs, what all fits have in common, the search, and the words of such a fit."""

@@ -76,7 +76,7 @@ def dynamics(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd.Data
     return pd.DataFrame(rows, columns=["method", "epoch", *names]).astype(dict.fromkeys(names, float))
 
 
-def draw_dynamics(path: Path, table: pd.DataFrame) -> None:
+def _draw_dynamics(path: Path, table: pd.DataFrame) -> None:
     """Draw a panel for every network: on correct rows, on wrong rows, and on the test set."""
     panels = [(method, "f", rows) for method, rows in table.groupby("method", sort=False)]
     panels += [(method, "noise", rows) for method, _, rows in panels if rows["noise_correct"].notna().any()]
@@ -109,7 +109,7 @@ def distributions(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd
     return pd.DataFrame(rows)
 
 
-def draw_distributions(path: Path, table: pd.DataFrame) -> None:
+def _draw_distributions(path: Path, table: pd.DataFrame) -> None:
     """Draw a panel for every method and score, each group as shares of itself."""
     groups = list(table.groupby(["method", "score"], sort=False))
 
@@ -137,7 +137,7 @@ def examples(recipe: Recipe, run: Run, methods: Sequence[str] = ("pi_dual",)) ->
     return pd.DataFrame(rows)
 
 
-def draw_examples(path: Path, table: pd.DataFrame, data: NoisyDataset) -> None:
+def _draw_examples(path: Path, table: pd.DataFrame, data: NoisyDataset) -> None:
     """Images with the given and the predicted label: above wrong labels, with the true one, below correct ones."""
     shown = table[table["method"] == table["method"].iloc[0]]
     columns = int(shown["label_is"].value_counts().max())
@@ -175,14 +175,14 @@ def image_of(data: NoisyDataset, item: int) -> np.ndarray:
 
 def corrupted_pi(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL as it is, and with random PI on a share of the training rows."""
-    check_ablated("corrupt_pi", methods)
+    _check_ablated("corrupt_pi", methods)
     changes = {f"corrupted PI {share:.0%}": {"corrupt_pi": share} for share in SHARES}
     return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
 
 
 def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL with all PI, without each of its columns, and without random PI."""
-    check_ablated("leave_out", methods)
+    _check_ablated("leave_out", methods)
     whole = run(plan(recipe, methods, seeds))
     columns = whole[0]["data"]["pi"] if whole else {}
     changes: dict[str, dict[str, Any]] = {f"without {column}": {"leave_out": column} for column in columns}
@@ -192,7 +192,7 @@ def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("
 
 def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL whole, and with one of its parts left out or changed; random PI alone where it has some."""
-    check_ablated("use_gate", methods)
+    _check_ablated("use_gate", methods)
     random = all(recipe.method_settings(method).get("random_pi", 1) for method in methods)
     changes = {name: change for name, change in ABLATIONS.items() if random or "only_random_pi" not in change}
     return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
@@ -203,12 +203,12 @@ def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) ->
     changes: dict[str, dict[str, Any]] = {f"width {width}": {"width": width} for width in recipe.widths}
     changes |= {f"depth {depth}": {"depth": depth} for depth in DEPTHS}
     inner = [method for method in methods if method.startswith("pi_dual")]
-    other = {network_words(recipe.other_network): recipe.other_network} if recipe.other_network else {}
+    other = {_network_words(recipe.other_network): recipe.other_network} if recipe.other_network else {}
     fits = plan(recipe, methods, seeds) + variants(recipe, inner, seeds, changes)
     return summarise(run(fits + variants(recipe, methods, seeds, other)))
 
 
-def network_words(settings: Mapping[str, Any]) -> str:
+def _network_words(settings: Mapping[str, Any]) -> str:
     """Return settings of a network in a few words: "resnet34", "network convs 2"."""
     return " ".join(
         str(value) if key == "network" else f"{key.replace('.', ' ')} {value}" for key, value in settings.items()
@@ -238,7 +238,7 @@ def variants(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mappin
     ]
 
 
-def check_ablated(option: str, methods: Sequence[str]) -> None:
+def _check_ablated(option: str, methods: Sequence[str]) -> None:
     """Refuse, before anything is trained, methods that lack what an analysis changes."""
     lacking = [method for method in methods if method not in ABLATED]
     if lacking:
@@ -276,7 +276,7 @@ def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = MAIN_METHO
     return pd.DataFrame(rows)
 
 
-def draw_cost(path: Path, table: pd.DataFrame) -> None:
+def _draw_cost(path: Path, table: pd.DataFrame) -> None:
     """Parameters, and seconds of a step relative to cross-entropy."""
     titles = {"parameters": "parameters (millions)", "relative_to_ce": "seconds per step / cross-entropy"}
 
@@ -309,9 +309,9 @@ OVER_SEEDS: dict[str, Callable[..., pd.DataFrame]] = {
 }
 ANALYSES = (*OF_ONE_SEED, *OVER_SEEDS, "cost")
 DRAW: dict[str, Callable[[Path, pd.DataFrame], None]] = {
-    "dynamics": draw_dynamics,
-    "distributions": draw_distributions,
-    "cost": draw_cost,
+    "dynamics": _draw_dynamics,
+    "distributions": _draw_distributions,
+    "cost": _draw_cost,
 }
 
 
@@ -351,7 +351,7 @@ def analyse(
     if name == "examples":
         data = load()
         check_images(data)
-        draw = partial(draw_examples, data=data)
+        draw = partial(_draw_examples, data=data)
     if name == "cost":
         table = cost(recipe, load(), **chosen)
     elif name in OF_ONE_SEED:

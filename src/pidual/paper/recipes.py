@@ -159,7 +159,7 @@ WIDE_IMAGENET: Methods = {
 }
 
 
-def on_cifar(dataset: str, title: str, *methods: Methods, width: int = 1024, **own: Any) -> Recipe:
+def _on_cifar(dataset: str, title: str, *methods: Methods, width: int = 1024, **own: Any) -> Recipe:
     """Return the paper's recipe for CIFAR: WRN-28-10, the same items held out in every fit."""
     wide = {"pi_dual": {"width": width}, "pi_dual_plus": {"width": width}}
     own = {"split_seed": 0, "other_network": {"network": "resnet34"}, **own}
@@ -167,21 +167,21 @@ def on_cifar(dataset: str, title: str, *methods: Methods, width: int = 1024, **o
     return Recipe(dataset, "paper", title, PAPER_CIFAR, merge(*methods), **own)
 
 
-def on_vectors(dataset: str, title: str) -> Recipe:
+def _on_vectors(dataset: str, title: str) -> Recipe:
     """Return a recipe of the paper's protocol for what is not an image."""
     other = {"network.depth": 3}
     return Recipe(dataset, "paper", title, PAPER_MLP, PAPER_METHODS, other_network=other)
 
 
 AT_PAPER_SCALE = [
-    on_cifar(
+    _on_cifar(
         "cifar10h",
         "CIFAR-10H (worst labels) at the paper's scale.",
         valid_fraction=0.04,
         # As they are, by mean and standard deviation of all 514,200 answers, as in the code base.
         pi_kinds={"reaction_time": "raw:1917.9472:11348.22427", "trial_index": "raw:104.4998:60.6211"},
     ),
-    on_cifar(
+    _on_cifar(
         "cifar10n",
         "CIFAR-10N (worst labels) at the paper's scale.",
         {"cores_star": {"consistency": 0.4}},  # the authors' at 40% noise
@@ -189,7 +189,7 @@ AT_PAPER_SCALE = [
         valid_fraction=0.02,
         pi_kinds={"seconds": "raw:46.6797:21.1822"},  # as they are, as in the code base
     ),
-    on_cifar(
+    _on_cifar(
         "cifar100n",
         "CIFAR-100N (fine labels) at the paper's scale.",
         AUTHORS_CIFAR100,
@@ -208,22 +208,22 @@ AT_PAPER_SCALE = [
         split_seed=0,
         seeds=3,
     ),
-    on_cifar(
+    _on_cifar(
         "cifar10s",
         "CIFAR-10S with the paper's protocol and network; it is not in the paper.",
         {"cores_star": {"consistency": 0.2}},  # the authors' at 20% noise; here are 16%
     ),
-    on_vectors(
+    _on_vectors(
         "labelme",
         "LabelMe with the paper's protocol; it is not in the paper, and its inputs are features, so the network is an "
         "MLP.",
     ),
-    on_vectors(
+    _on_vectors(
         "digits_pi",
         "Digits-PI with the paper's protocol; it is not in the paper, and its inputs are 64 pixels, so the network is "
         "an MLP.",
     ),
-    on_cifar(
+    _on_cifar(
         "cifar10_pi",
         "CIFAR-10-PI with the paper's protocol and network; made as ImageNet-PI was; `cifar10_pi:low` and "
         "`cifar10_pi:high`.",
@@ -256,7 +256,7 @@ SMALL_CROWD: Methods = {"pi_dual": {"random_pi": 0}, "pi_dual_plus": {"random_pi
 SMALL = {"weight_decay": 3e-3, "clip": 1.0}
 
 
-def on_cpu(dataset: str, title: str, *methods: Methods, cnn: bool = True, **own: Any) -> Recipe:
+def _on_cpu(dataset: str, title: str, *methods: Methods, cnn: bool = True, **own: Any) -> Recipe:
     """Return a recipe for one core: a small CNN on 10,000 images, or an MLP on vectors."""
     gate = {"gate_bias": -4.0 if cnn else -2.0}
     shared = merge(MIDDLE_OF_GRID, CPU_METHODS, {"pi_dual": gate, "pi_dual_plus": gate}, *methods)
@@ -267,53 +267,53 @@ def on_cpu(dataset: str, title: str, *methods: Methods, cnn: bool = True, **own:
 
 
 AT_CPU_SCALE = [
-    on_cpu(
+    _on_cpu(
         "cifar10h",
         "CIFAR-10H (worst labels) at CPU scale: a small CNN on the 10,000 images, 12 epochs.",
         n_test=10_000,
         valid_fraction=0.04,
     ),
-    on_cpu(
+    _on_cpu(
         "cifar10n",
         "CIFAR-10N (worst labels) at CPU scale: a small CNN on 10,000 images, 12 epochs.",
         n_train=10_000,
         n_test=10_000,
     ),
-    on_cpu(
+    _on_cpu(
         "cifar100n",
         "CIFAR-100N (fine labels) at CPU scale: a small CNN on 10,000 images, 12 epochs.",
         {"het": {"rank": 6}, "forward_t": {"outlier_filter": False}},
         n_train=10_000,
         n_test=10_000,
     ),
-    on_cpu(
+    _on_cpu(
         "imagenet_pi",
         "ImageNet-PI (low or high) at CPU scale: a small CNN on 20,000 images of 32 pixels, 12 epochs.",
         n_train=20_000,
         other_network={},
         dataset_options={"image_size": 32},
     ),
-    on_cpu(
+    _on_cpu(
         "cifar10s",
         "CIFAR-10S at CPU scale: a small CNN, 6,723 answers on 1,000 images, 12 epochs.",
         SMALL_CROWD,
         settings=SMALL,
     ),
-    on_cpu(
+    _on_cpu(
         "labelme",
         "LabelMe at CPU scale: an MLP on pooled VGG features, 2,547 answers of 59 workers, 30 epochs.",
         SMALL_CROWD,
         cnn=False,
         settings={"network.dropout": 0.5, "batch_size": 32, **SMALL},
     ),
-    on_cpu(
+    _on_cpu(
         "digits_pi",
         "Digits-PI at CPU scale: an MLP on 1,257 labels by 16 classifiers, 60 epochs; `digits_pi:low` and "
         "`digits_pi:high`.",
         cnn=False,
         settings={"epochs": 60},
     ),
-    on_cpu(
+    _on_cpu(
         "cifar10_pi",
         "CIFAR-10-PI at CPU scale: a small CNN on 10,000 images, 12 epochs; `cifar10_pi:low` and `cifar10_pi:high`.",
         n_train=10_000,

@@ -208,7 +208,7 @@ def run_fits(
     dataset: NoisyDataset | None = None
     for number, fit in enumerate(fits, start=1):
         path = fit.path(out)
-        done = is_done(fit, path)  # all processes refuse what must be refused
+        done = _is_done(fit, path)  # all processes refuse what must be refused
         with claimed(path) if first and not done else contextlib.nullcontext(False) as mine:
             if not fabric.broadcast(mine):
                 continue
@@ -217,7 +217,7 @@ def run_fits(
             if dataset is None or loaded != fit.recipe:
                 dataset, loaded = data if isinstance(data, NoisyDataset) else load_data(fit.recipe, data), fit.recipe
             fingerprint = dataset.fingerprint()
-            check_same_data(fit, path, fingerprint, beside_plain=not isinstance(data, NoisyDataset))
+            _check_same_data(fit, path, fingerprint, beside_plain=not isinstance(data, NoisyDataset))
             if first:
                 begin(fit, path, fingerprint)
             fabric.barrier()
@@ -232,7 +232,7 @@ def run_fits(
     return [read_result(fit.path(out)) for fit in fits if fit.path(out).exists()]
 
 
-def check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: bool) -> None:
+def _check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: bool) -> None:
     """Refuse a fit on other data than that of the results it will stand beside: those of its variant, and plain ones.
 
     As none of them was refused, one of each says what data that is. Who brings a dataset of their own may have changed
@@ -258,7 +258,7 @@ def begin(fit: Fit, path: Path, fingerprint: str) -> None:
     write_json(begun, identity)
 
 
-def is_done(fit: Fit, path: Path) -> bool:
+def _is_done(fit: Fit, path: Path) -> bool:
     """Whether the result is there; it must be of the same fit."""
     if not path.exists():
         return False

@@ -104,15 +104,15 @@ def fit_and_score(
         "seconds": round(sum(r["seconds"] for r in fitted.history), 2),
         "threads": job.threads,
         **count_values(fitted.method),
-        "data": describe_data(job, data),
+        "data": _describe_data(job, data),
         "resolved": {
             "method": job.method_options,
             "training": dataclasses.asdict(job.training),
             "network": job.network.to_json(),
         },
         "history": [finite(r) for r in fitted.history],
-        "histograms": histograms(predictions, judged_rows(job, predictions)),
-        "examples": examples(predictions, judged_rows(job, predictions)),
+        "histograms": histograms(predictions, _judged_rows(job, predictions)),
+        "examples": examples(predictions, _judged_rows(job, predictions)),
     }
 
 
@@ -142,13 +142,13 @@ def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Re
     predictions = predict_alone(job, fitted, fabric)
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
-    judged = judged_rows(job, predictions)
+    judged = _judged_rows(job, predictions)
     own = {
         name: auc
         for name, auc in native_aucs(predictions, job.method_class.scores[1:], judged).items()
         if auc is not None
     }
-    auc = detection_auc(predictions.label_quality[judged], wrong_rows(predictions)[judged])
+    auc = detection_auc(predictions.label_quality[judged], _wrong_rows(predictions)[judged])
     accuracy = float((answers == data.y_test).mean())
     return {"accuracy": accuracy, "auc": finite_or_none(auc), "score_auc": own}, predictions
 
@@ -174,7 +174,7 @@ def count_values(method: Method) -> Result:
     return {"parameters": sum(p.numel() for p in method.parameters()), "row_values": kept}
 
 
-def describe_data(job: Job, data: NoisyDataset) -> Result:
+def _describe_data(job: Job, data: NoisyDataset) -> Result:
     """Sizes of the sets, the share of wrong labels, and what distinguishes the data from other data."""
     n_train, n_valid = int(job.train.sum()), int(job.valid.sum())
     sizes = {"n_train": n_train, "n_valid": n_valid, "n_test": len(data.y_test), "n_classes": len(data.classes)}
@@ -226,7 +226,7 @@ class Watch(Callback):
 
 def histograms(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
     """Count the confidence in the given label, and of the gate, of those rows that are right and that are wrong."""
-    wrong = wrong_rows(predictions)
+    wrong = _wrong_rows(predictions)
     scores = {"confidence": predictions.label_quality}
     if predictions.gate is not None:
         scores["gate"] = predictions.gate
@@ -244,7 +244,7 @@ def examples(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
     frame = predictions.frame
     suspicion = -predictions.label_quality if predictions.gate is None else predictions.gate
     order = np.argsort(-suspicion, kind="stable")
-    wrong, rows = wrong_rows(predictions)[order], rows[order]
+    wrong, rows = _wrong_rows(predictions)[order], rows[order]
     columns = {"item": "item", "given": "given_label", "predicted": "predicted_label", "true": "y"}
     return {
         kind: [
@@ -254,13 +254,13 @@ def examples(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
     }
 
 
-def judged_rows(job: Job, predictions: Predictions) -> NDArray[np.bool_]:
+def _judged_rows(job: Job, predictions: Predictions) -> NDArray[np.bool_]:
     """Which labels were trained on and are known to be right or wrong."""
     assert predictions.y is not None
     return np.asarray(job.train & (predictions.y >= 0), bool)
 
 
-def wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:
+def _wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:
     """Which labels are known to be wrong."""
     assert predictions.y is not None
     return np.asarray(predictions.given != predictions.y, bool)

@@ -33,7 +33,7 @@ def choose_search(options: FitOptions, grid: str | None = None, own: Search | No
     own : mapping, optional
         Option -> values.
     """
-    check_named(options)
+    _check_named(options)
     base = {} if own and grid is None else paper_grid(options.method, grid or "paper")
     return {name: values for name, values in base.items() if name not in options.options} | dict(own or {})
 
@@ -80,7 +80,7 @@ def recipe_search(
     return replace(made, options=rest, pi_kinds={**data.pi, **made.pi_kinds}), search
 
 
-def check_named(options: FitOptions) -> None:
+def _check_named(options: FitOptions) -> None:
     """Refuse to search the options of no method in particular."""
     if options.method == "auto":
         raise UsageError("A sweep searches the options of one method; name it, such as --method pi_dual.")
@@ -90,7 +90,7 @@ class Space:
     """All points of a search; `params` has their values as JSON, for Optuna: any value, and 1 is not true nor 1.0."""
 
     def __init__(self, search: Search, fixed: FitOptions):
-        check_named(fixed)
+        _check_named(fixed)
         self.texts = {name: list(dict.fromkeys(map(json.dumps, values))) for name, values in search.items()}
         if not self.texts:
             raise UsageError("There is nothing to search; name options and values with --search.")

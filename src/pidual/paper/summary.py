@@ -44,7 +44,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
 
     At the paper's scale `paper_VALUE` is the paper's mean and `gap_VALUE` ours minus the paper's.
     """
-    check_same_settings(results)
+    _check_same_settings(results)
     order = {name: place for place, name in enumerate(METHODS)}
     rows = [
         {key: result[key] for key in KEYS}
@@ -64,7 +64,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
     table = table.join(groups[["parameters", "row_values", "whole"]].first())
     table = table.reset_index()
     for name in VALUES:
-        numbers = [number_beside(row, name) for row in table.to_dict("records")]
+        numbers = [_number_beside(row, name) for row in table.to_dict("records")]
         table[f"paper_{name}"] = pd.Series([number[0] if number else None for number in numbers], dtype=float)
         table[f"gap_{name}"] = (table[name] - table[f"paper_{name}"]).round(4)
     return table.sort_values(
@@ -74,7 +74,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def check_same_settings(results: Sequence[Result]) -> None:
+def _check_same_settings(results: Sequence[Result]) -> None:
     """Refuse to average over fits of different settings, and tables over different data."""
     seen: dict[tuple[str, ...], Any] = {}
     data: dict[tuple[str, ...], str] = {}
@@ -93,7 +93,7 @@ def check_same_settings(results: Sequence[Result]) -> None:
             )
 
 
-def number_beside(row: Any, column: str) -> Number | None:
+def _number_beside(row: Any, column: str) -> Number | None:
     """Return the paper's number for a row of the summary; it is compared only with the paper's scale on all its data.
 
     The paper's analyses are of Pi-DUAL; where they have another method too, its name stands before the variant's.

@@ -147,7 +147,7 @@ def run_sweep(
     for text in job.warnings:
         progress.note(f"Warning: {text}")
     limit = min(trials or (TPE_TRIALS if sampler == "tpe" else len(space.points)), len(space.points))
-    url = check_url(storage or f"sqlite:///{out.absolute() / STUDY}")
+    url = _check_url(storage or f"sqlite:///{out.absolute() / STUDY}")
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     with contextlib.ExitStack() as held:
         with locked(out, patience=STARTING_SECONDS):  # while starting only: workers share the directory
@@ -155,7 +155,7 @@ def run_sweep(
             held.enter_context(database(url))
             same = identity(job, space, sampler)
             name = out.resolve().name if storage else "sweep"
-            study = open_study(held.enter_context(opened(url)), name, same, space, limit, resume)
+            study = _open_study(held.enter_context(opened(url)), name, same, space, limit, resume)
         worker = Worker(
             table, inputs, out, study, space, sampler, fit_command, int(job.valid.sum()), progress, say, stop
         )
@@ -187,7 +187,7 @@ def identity(job: Job, space: Space, sampler: str) -> dict[str, Any]:
     return {**config.identity(), "data": data, "search": search, "sampler": sampler}
 
 
-def check_url(url: str) -> str:
+def _check_url(url: str) -> str:
     """Refuse what is not the URL of a database."""
     try:
         make_url(url)
@@ -262,14 +262,14 @@ def put_back(study: optuna.Study, trial: FrozenTrial) -> None:
     enqueue(study, trial.params or trial.user_attrs[POINT])
 
 
-def open_study(
+def _open_study(
     storage: RDBStorage, name: str, same: Mapping[str, Any], space: Space, limit: int, resume: bool
 ) -> optuna.Study:
     """Make the study with all its trials, or join it if it is of the same sweep."""
     try:
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
         study.set_user_attr("pidual", dict(same))
-        add_trials(study, space, same["sampler"], 0, limit)
+        _add_trials(study, space, same["sampler"], 0, limit)
         return study
     except DuplicatedStudyError as error:
         if not resume:
@@ -289,11 +289,11 @@ def open_study(
     for part, was, now in find_changes(known["pidual"], same):
         refuse_change(f"The sweep '{name}'", part, was, now, way_out, contents)
     if limit > known["points"]:
-        add_trials(study, space, same["sampler"], known["points"], limit)
+        _add_trials(study, space, same["sampler"], known["points"], limit)
     return study
 
 
-def add_trials(study: optuna.Study, space: Space, sampler: str, first: int, end: int) -> None:
+def _add_trials(study: optuna.Study, space: Space, sampler: str, first: int, end: int) -> None:
     """Let trials wait: of the grid's points in random order, or those whose points the sampler chooses."""
     order = np.random.default_rng(derive_seed(space.fixed.seed, 11)).permutation(len(space.points))
     for number in order[first:end]:

@@ -87,7 +87,7 @@ def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
     part : {"train", "test"}
     label : {"fine", "coarse"}
     """
-    path = cifar100_file(data, part)
+    path = _cifar100_file(data, part)
     if not path.is_file():
         raise MissingError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
     n = BATCH if part == "test" else 5 * BATCH
@@ -97,7 +97,7 @@ def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
 
 def cifar100_classes(data: Path, label: Depth = "fine") -> list[str]:
     """Names of the fine or the coarse classes of CIFAR-100."""
-    folder = cifar100_file(data, "train").parent
+    folder = _cifar100_file(data, "train").parent
     path = folder / (f"{label}_label_names.txt" if folder.name == "cifar-100-binary" else "meta")
     if not path.is_file():
         raise MissingError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
@@ -120,7 +120,7 @@ def cifar10_files(data: Path, part: Part) -> list[Path]:
     return [data / "cifar-10-batches-bin" / f"{name}.bin" for name in names]
 
 
-def cifar100_file(data: Path, part: Part) -> Path:
+def _cifar100_file(data: Path, part: Part) -> Path:
     """Where the file of a part is, or would be."""
     if (data / "cifar-100-python").is_dir() and not (data / "cifar-100-binary").is_dir():
         return data / "cifar-100-python" / part

@@ -58,9 +58,9 @@ def load_cifar10n(data: Path, label: str = "worst") -> NoisyDataset:
     """
     labels, side = read_labels(data, LABELS_10, KEYS_10), read_side_info(data, SIDE_10, workers=3, images=10)
     train, test = load_cifar10(data, "train", partial=True), load_cifar10(data, "test")
-    check_aligned(labels["clean_label"], train, data / FOLDER / LABELS_10)
+    _check_aligned(labels["clean_label"], train, data / FOLDER / LABELS_10)
     chosen, place = choose(labels, label)
-    frame = make_frame(chosen, labels["clean_label"], side, place, train.rows)
+    frame = _make_frame(chosen, labels["clean_label"], side, place, train.rows)
     return NoisyDataset(f"cifar10n:{label}", frame, PI, train.x, test.x, test.y, list(CLASSES_10), whole=train.whole)
 
 
@@ -79,9 +79,9 @@ def load_cifar100n(data: Path, label: Depth = "fine") -> NoisyDataset:
     clean, noisy = KEYS_100[label]
     labels, side = read_labels(data, LABELS_100, (clean, noisy)), read_side_info(data, SIDE_100, workers=1, images=5)
     train, test = load_cifar100(data, "train", label), load_cifar100(data, "test", label)
-    check_aligned(labels[clean], train, data / FOLDER / LABELS_100)
+    _check_aligned(labels[clean], train, data / FOLDER / LABELS_100)
     first = np.zeros(len(labels[clean]), np.int64)
-    frame = make_frame(labels[noisy], labels[clean], side, first, train.rows)
+    frame = _make_frame(labels[noisy], labels[clean], side, first, train.rows)
     return NoisyDataset(f"cifar100n:{label}", frame, PI, train.x, test.x, test.y, cifar100_classes(data, label))
 
 
@@ -147,7 +147,7 @@ def choose(labels: Labels, label: str) -> tuple[NDArray[np.int64], NDArray[np.in
     return answers[places[label], images], places[label]
 
 
-def make_frame(
+def _make_frame(
     label: NDArray[np.int64],
     clean: NDArray[np.int64],
     side: SideInfo,
@@ -164,7 +164,7 @@ def make_frame(
     return pd.DataFrame({"item": np.arange(len(rows)), "label": label[rows], "y": clean[rows], **columns})
 
 
-def check_aligned(clean: NDArray[np.int64], train: Images, path: Path) -> None:
+def _check_aligned(clean: NDArray[np.int64], train: Images, path: Path) -> None:
     """Raise unless the labels are about these images in this order."""
     if train.rows.max() >= len(clean):
         raise DataError(f"{path} has {len(clean):,} labels, too few for CIFAR's training images; get it again.")

@@ -133,7 +133,7 @@ def load_medical_treat(data: Path, *, seed: int = 0, held_out: float = 0.4) -> N
     held_out : float
         Share of the sentences with gold that are the test set, without their answers.
     """
-    return text_dataset("medical_treat", data, MEDICAL, seed, held_out)
+    return _text_dataset("medical_treat", data, MEDICAL, seed, held_out)
 
 
 def load_llm_emotion(data: Path, *, seed: int = 0, held_out: float = 0.2) -> NoisyDataset:
@@ -148,7 +148,7 @@ def load_llm_emotion(data: Path, *, seed: int = 0, held_out: float = 0.2) -> Noi
     held_out : float
         Share of the texts that are the test set, without their answers.
     """
-    return text_dataset("llm_emotion", data, EMOTION, seed, held_out)
+    return _text_dataset("llm_emotion", data, EMOTION, seed, held_out)
 
 
 def read_answers(data: Path, crowd: Crowd) -> pd.DataFrame:
@@ -212,7 +212,7 @@ def check_images(answers: pd.DataFrame, images: Images, names: Sequence[str], pa
         )
 
 
-def text_dataset(name: str, data: Path, crowd: Crowd, seed: int, held_out: float) -> NoisyDataset:
+def _text_dataset(name: str, data: Path, crowd: Crowd, seed: int, held_out: float) -> NoisyDataset:
     """Make vectors of the texts as `pidual fit --x-text` makes them, from the texts trained on alone.
 
     `about` names the items (as in the files) of the rows of x and of x_test.
@@ -227,23 +227,23 @@ def text_dataset(name: str, data: Path, crowd: Crowd, seed: int, held_out: float
             "has no text; the two files must be of one release."
         )
     gold = answers.dropna(subset="y").drop_duplicates("item").set_index("item")["y"].sort_index()
-    test = draw_held_out(gold.index.to_numpy(), held_out, seed)
+    test = _draw_held_out(gold.index.to_numpy(), held_out, seed)
     kept = answers[~answers["item"].isin(test)].reset_index(drop=True)
     items, rows = np.unique(kept["item"], return_inverse=True)
-    x, x_test = text_vectors(text[items], text[test], name)
+    x, x_test = _text_vectors(text[items], text[test], name)
     about = {"items": items.tolist(), "test_items": test.tolist()}
     y_test = gold[test].to_numpy(np.int64)
     return NoisyDataset(name, kept.assign(item=rows), crowd.pi, x, x_test, y_test, crowd.classes, about)
 
 
-def draw_held_out(items: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int64]:
+def _draw_held_out(items: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int64]:
     """Draw a share of the items, drawn by the seed."""
     if not 0 <= share < 1:
         raise UsageError(f"held_out is a share of at least 0 and below 1, not {share}.")
     return np.sort(np.random.default_rng(seed).permutation(items)[: round(share * len(items))])
 
 
-def text_vectors(texts: "pd.Series[str]", test: "pd.Series[str]", name: str) -> tuple[Inputs, Inputs]:
+def _text_vectors(texts: "pd.Series[str]", test: "pd.Series[str]", name: str) -> tuple[Inputs, Inputs]:
     """Vectors of the texts trained on, and of others in the same directions."""
     inputs = load_inputs(pd.DataFrame({"text": texts.to_numpy()}), text="text")
     if len(test):

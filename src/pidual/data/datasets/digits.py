@@ -60,7 +60,7 @@ def load_digits_pi(
     x, x_test, y, y_test = train_test_split(
         digits.data.astype(np.float32), digits.target, test_size=0.3, stratify=digits.target, random_state=0
     )
-    frame = relabel(x, y, fit_annotators(x, y), noise=rate, answers_per_item=answers_per_item, seed=seed)
+    frame = relabel(x, y, _fit_annotators(x, y), noise=rate, answers_per_item=answers_per_item, seed=seed)
     names = [str(name) for name in digits.target_names]
     return DigitsPI(f"digits_pi:{noise}", frame, PI, x, x_test, y_test, names)
 
@@ -70,7 +70,7 @@ def load_noise_level(data: Path, noise: Literal["low", "high"], *, seed: int = 0
     return load_digits_pi(noise, seed=seed, **options)
 
 
-def fit_annotators(x: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, Any]:
+def _fit_annotators(x: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, Any]:
     """Fit the 16 annotators: classifiers of several kinds, held back by few pixels, few images or little capacity."""
     from sklearn.base import clone
 

@@ -69,7 +69,7 @@ def load_imagenet_pi(
     classes = synsets(folder)
     frame = read_annotations(data, noise, answers_per_item=answers_per_item, seed=seed)
     names, item = np.unique(frame["item"].to_numpy(str), return_inverse=True)
-    files, y = training_files(folder, names, classes)
+    files, y = _training_files(folder, names, classes)
     if frame["label"].max() >= len(classes):
         raise DataError(
             f"{data / FOLDER} has the label {frame['label'].max()}, but {folder / 'train'} has {len(classes)} classes."
@@ -120,7 +120,7 @@ def synsets(folder: Path) -> list[str]:
     return found
 
 
-def training_files(folder: Path, names: NDArray[np.str_], classes: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _training_files(folder: Path, names: NDArray[np.str_], classes: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Path beneath train/ and class of each of these images; the name of an image starts with that of its class."""
     there = {f"{name}/{path.name}" for name in classes for path in (folder / "train" / name).iterdir()}
     code = {name: number for number, name in enumerate(classes)}
@@ -143,14 +143,14 @@ def validation_files(folder: Path, classes: list[str]) -> tuple[list[str], NDArr
     files = sorted(path.name for path in place.glob("*.JPEG"))
     if not files:
         raise DataError(f"{place} has no .JPEG images in it; get ILSVRC-2012's validation images from {IMAGES_SOURCE}.")
-    known = validation_classes(folder)
+    known = _validation_classes(folder)
     lost = [file for file in files if Path(file).stem not in known]
     if lost:
         raise DataError(f"{place / lost[0]} has no class in {SOLUTION} or the development kit beside it.")
     return files, _codes([known[Path(file).stem] for file in files], classes, place)
 
 
-def validation_classes(folder: Path) -> dict[str, str]:
+def _validation_classes(folder: Path) -> dict[str, str]:
     """Synset of each validation image (by its name without ending), from Kaggle's file or the development kit."""
     kaggle = next(
         (path for path in (folder / SOLUTION, *(up / SOLUTION for up in folder.parents[:3])) if path.is_file()), None

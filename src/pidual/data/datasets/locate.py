@@ -16,15 +16,15 @@ class MissingError(DataError):
     """Files that the authors publish are missing."""
 
 
-def find_file(folder: Path, *names: str) -> Path | None:
+def _find_file(folder: Path, *names: str) -> Path | None:
     """Find the first of these files in `folder`, or in its folder `data` as in a clone of the authors' repository."""
     places = [place / name for name in names for place in (folder, folder / "data")]
     return next((path for path in places if path.is_file()), None)
 
 
 def need_file(folder: Path, *names: str, source: str) -> Path:
-    """As `find_file`; an error that says where the authors publish the file if it is missing."""
-    path = find_file(folder, *names)
+    """As `_find_file`; an error that says where the authors publish the file if it is missing."""
+    path = _find_file(folder, *names)
     if path is None:
         raise MissingError(f"{folder} has no {' or '.join(names)}; get it from {source}.")
     return path

@@ -50,7 +50,7 @@ def write_tasks(
     about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
     items = run.items.set_index(run.items["item"].astype(str))
     about = about.join(items[["consensus_label", "consensus_quality"]])
-    about["reviewed"] = reviewed_labels(run)
+    about["reviewed"] = _reviewed_labels(run)
     about = about.assign(is_reviewed=about["reviewed"].notna()).sort_values(["is_reviewed", "quality"], kind="stable")
     if only is not None:
         about = about.loc[list(only)]
@@ -75,7 +75,7 @@ def write_tasks(
         file.write("\n]\n")
 
 
-def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
+def _reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
     """Return by item the class that reviewers decided on; not where decisions on an item contradict each other."""
     reviews = read_decisions(run)
     items = run.predictions.frame["item"].astype(str)

@@ -102,14 +102,14 @@ def write_onnx(run: RunFiles, out: Path) -> float | None:
             trace(network, x),
             input_names=["x"],
             output_names=["probabilities"],
-            custom_translation_table={torch.ops.aten.acos.default: exact_acos},
+            custom_translation_table={torch.ops.aten.acos.default: _exact_acos},
             verbose=False,
         )
     made.model.metadata_props["classes"] = json.dumps(run.model.classes, ensure_ascii=False)
     made.model.producer_name = "pidual"
     with replacing(out) as temporary:
         made.save(temporary)
-        return compare_onnx(network, temporary, x)
+        return _compare_onnx(network, temporary, x)
 
 
 def write_torch(run: RunFiles, out: Path) -> float:
@@ -136,7 +136,7 @@ def trace(network: Probabilities, x: NDArray[Any]) -> Any:
     return torch.export.export(network, (torch.from_numpy(x),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
 
 
-def exact_acos(x: Any) -> Any:
+def _exact_acos(x: Any) -> Any:
     """Write arc cosine in double precision as ONNX; onnxruntime has one of single precision alone, and sines of both.
 
     The angle from the nearer end, in single precision, then a step of Newton's method.
@@ -171,7 +171,7 @@ def tracing(what: str, other: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def compare_onnx(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
+def _compare_onnx(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
     """Return the largest difference between onnxruntime and us; None without it."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None

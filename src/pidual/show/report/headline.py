@@ -36,7 +36,7 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
         "title": "This fit failed" if failed else _title(n, n_issues),
         "name": data_name(run),
         "run_name": run.path.resolve().name,
-        "command": detect_command(run),
+        "command": _detect_command(run),
         "method": run.config.method_title,
         "created": run.config.created[:16].replace("T", " "),
         "version": run.config.pidual,
@@ -65,7 +65,7 @@ def data_name(run: RunFiles) -> str:
     return run.path.resolve().name
 
 
-def detect_command(run: RunFiles) -> str:
+def _detect_command(run: RunFiles) -> str:
     """The command that lists the labels this page shows, for the directory as it was named to us."""
     return shlex.join(["pidual", "detect", str(run.path)])
 

@@ -24,7 +24,7 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
     """The worst annotators, each with what stands out, and how many there are."""
     if frame is None or not len(frame):
         return None
-    shown = worst_first(frame).head(MAX_ANNOTATORS)
+    shown = _worst_first(frame).head(MAX_ANNOTATORS)
     labelled = frame["num_labelled"].to_numpy(dtype=np.float64)
     average = float((frame["annotator_quality"].to_numpy(dtype=np.float64) * labelled).sum() / max(labelled.sum(), 1))
     start, end = axis_of(shown["quality_low"].min(), shown["quality_high"].max(), average)
@@ -50,7 +50,7 @@ def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context
     """
     if people is None or frame is None or not len(frame):
         return None
-    worst = worst_first(people)["annotator"].head(BY_CLASS)
+    worst = _worst_first(people)["annotator"].head(BY_CLASS)
     frame = frame[frame["annotator"].isin(worst)].astype({"annotator": str})
     missed = (frame["num_items"] * (frame["others_accuracy"] - frame["accuracy"])).clip(lower=0)
     most = missed.groupby(frame["true_class"], observed=True).sum().nlargest(MAX_CLASSES).index
@@ -76,7 +76,7 @@ def _cell(record: dict[Any, Any] | None) -> Context | None:
     return record | {"strength": round(min(max(less, 0.0) / FADED, 1.0), 3)}
 
 
-def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
+def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Annotators, those who do most harm first."""
     return frame.sort_values("harm", ascending=False, kind="stable")
 

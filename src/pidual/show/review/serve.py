@@ -52,7 +52,7 @@ def serve(
             server_header=False,
             proxy_headers=False,
         )
-        ready(f"http://{shown_host(host)}:{listening.getsockname()[1]}/#token={token}")
+        ready(f"http://{_shown_host(host)}:{listening.getsockname()[1]}/#token={token}")
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
         return len(store.latest())
@@ -71,7 +71,7 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def shown_host(host: str) -> str:
+def _shown_host(host: str) -> str:
     """Return the address under which a browser of this machine finds the server."""
     address = as_address(host)
     if address is not None and address.is_unspecified:
