@@ -21,7 +21,7 @@ INNER = {  # what is not a name of `pidual` itself: where one moves, its line he
     "cli": "pidual.cli:cli",
     "Store": "pidual.run.decisions:Store",
     "make_app": "pidual.show.review.app:make_app",
-    "cifar": "pidual.data.datasets.published.cifar",  # it has BATCH, the number of images in a file
+    "cifar": "pidual.data.datasets.cifar",  # it has BATCH, the number of images in a file
 }
 FIT = "fit labels.csv -q --x x.npy --pi annotator,seconds"
 TRAIN = f"{FIT} --network mlp --set network.width=8 --epochs 2 --batch-size 32"
@@ -263,7 +263,7 @@ def made_data(case):
     made = pidual.make_crowd(50, 8, 2, 3, 4, n_test=20, seed=3)
     case.record("crowd", made.frame)
     case.record("crowd x", made.x)
-    for name in ("digits_pi:low", "spammers", "fraud", "messy_labels"):
+    for name in ("digits_pi:low",):
         data = pidual.load_dataset(name)
         case.record(f"{name} table", data.frame)
         case.record(f"{name} x", np.asarray(data.x))

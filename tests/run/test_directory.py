@@ -38,7 +38,7 @@ def _no_report(request, monkeypatch):
         write_text(run.path / "report.html", "")
         return run.path / "report.html"
 
-    monkeypatch.setattr("pidual.api.run.build_report", build)
+    monkeypatch.setattr("pidual.api.fit.build_report", build)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def finished(data, tmp_path_factory):
     """A finished run; not to be changed."""
     out = tmp_path_factory.mktemp("finished") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pidual.api.run.build_report", lambda run: write_text(run.path / "report.html", ""))
+        patch.setattr("pidual.api.fit.build_report", lambda run: write_text(run.path / "report.html", ""))
         return fit_table(*data, out, QUICK).path
 
 
