@@ -16,6 +16,7 @@ CROWDS = {
     "medical_treat": "Medical relations",
     "llm_emotion": "Language models",
 }
+GOLD_CROWDS = {"labelme": "LabelMe, with x", "labelme_no_x": "LabelMe"}
 METHODS = ["auto", "pi_dual", "ce", "vote", "dawid_skene", "glad", "mace", "crowd_layer", "crowdlab", "filter_retrain"]
 PEERS = {  # columns of the comparison, by who they are
     "auto": "pidual",
@@ -44,6 +45,8 @@ def pages(detection):
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
             "compared crowds": compared_crowds(crowds),
+            "gold stated": gold_table(read_rows(RESULTS / "gold.jsonl")),
+            "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
         **method_results(crowds),
@@ -55,6 +58,36 @@ def long_tables():
     crowds = load("crowds")
     settings = settings_table(load("settings"))
     return {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds), "settings": settings}
+
+
+def gold_table(rows):
+    """What is right, stated, and its log-loss, without gold and with items of known class drawn at random."""
+    found = {(row["crowd"], row["gold"]): row for row in rows if (row["way"], row["refit"]) == ("random", "no")}
+    lines = []
+    for crowd in dict.fromkeys(name for name, _ in found):
+        of_crowd = {gold: row for (name, gold), row in found.items() if name == crowd}
+        cells = {"crowd": GOLD_CROWDS.get(crowd, CROWDS.get(crowd, crowd))}
+        cells |= {title: right_and_stated(of_crowd[50][key]) for key, title in (("q", "all votes"), ("p0", "no gold"))}
+        cells |= {f"{gold} gold": right_and_stated(row["p"]) for gold, row in of_crowd.items()}
+        lines.append(cells)
+    return markdown(pd.DataFrame(lines))
+
+
+def right_and_stated(scores):
+    """Share right / share stated, in %, / negative log-likelihood."""
+    return f"{100 * scores[0]:.1f} / {100 * scores[1]:.1f} / {scores[2]:.2f}"
+
+
+def cover_table(rows):
+    """How often 95% intervals hold, over crowds, and how wide they are, by how gold was chosen."""
+    kinds = {"noise": "noise", "shares": "class shares", "accuracy": "consensus right", "annotators": "annotators"}
+    of = pd.DataFrame([{"chosen": row["way"], "gold": row["gold"]} | {k: row[k][:2] for k in kinds} for row in rows])
+    lines = []
+    for (way, gold), part in of.groupby(["chosen", "gold"], sort=False):
+        mean = {kind: [sum(column) / len(part) for column in zip(*part[kind], strict=True)] for kind in kinds}
+        cells = {title: f"{100 * mean[kind][0]:.0f}% ({100 * mean[kind][1]:.0f})" for kind, title in kinds.items()}
+        lines.append({"gold items": gold, "chosen": way} | cells)
+    return markdown(pd.DataFrame(lines).sort_values(["gold items", "chosen"]))
 
 
 def load(name):
