@@ -17,8 +17,8 @@ import torch
 from common import RESULTS, replace_parts
 from detection import Cache, load, ours
 from detection_sets import GROUPS
-
 from pidual.detect.calibration import calibrate, spread_sample
+
 from pidual.run.records.summary import Rate
 
 SIZES = (25, 50, 100)

@@ -52,6 +52,35 @@ def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArr
     return found
 
 
+def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
+    """Return the code of the class of each annotation's item where it is known, else -1 (N,).
+
+    Parameters
+    ----------
+    truth : path, DataFrame or array (N,)
+        As for `read_truth`, or the class of the item of each row: labels, or their codes, missing where it is not known
+        (None, NaN, or -1 unless that is a class).
+    table : AnnotationTable
+    """
+    if isinstance(truth, str | Path | pd.DataFrame):
+        return read_truth(truth, table)
+    values = pd.Series(list(truth), dtype=object)
+    if len(values) != len(table):
+        raise UsageError(f"truth has {len(values):,} values for {len(table):,} rows; give one for each, or a frame.")
+    names = [str(name) for name in table.classes]
+    known = (values.notna() & ((values.astype(str) != "-1") | ("-1" in names))).to_numpy()
+    some = values[known]
+    codes = pd.Index(names).get_indexer(pd.Index(some.map(spelled_like(some.unique(), table.classes)).map(str)))
+    lost = np.flatnonzero(codes < 0)
+    if len(lost) and all(isinstance(each, int | np.integer) and 0 <= each < len(names) for each in some):
+        codes, lost = some.to_numpy(np.int64), lost[:0]
+    if len(lost):
+        raise DataError(f"truth has {quoted(some.iloc[lost[0]])}, which is no label of {table.source}; correct it.")
+    found = np.full(len(values), -1, np.int64)
+    found[known] = codes
+    return table.spread_over_items(found)
+
+
 def read_clean_labels(path: Path, items: "Items", item: str | None = None, *, paths: bool = False) -> "Texts":
     """Read labels of the inputs `items`: lines of text, or the column y (or label) of a table.
 

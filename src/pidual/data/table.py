@@ -21,6 +21,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..errors import DataError
+from ..errors.messages import quoted
 from ..files import fingerprint
 from .build import build_parts, rows_read
 from .in_memory import read_arrays
@@ -40,7 +42,8 @@ class AnnotationTable:
     ----------
     frame : pandas.DataFrame
         One row per annotation in file order. Categories `item`, `label` and, where known, `annotator` (pseudonyms), `y`
-        (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
+        (its categories are the classes, then any class that occurs in y only), `truth` (known classes of items) and
+        `split` (train, valid, test);
         the other PI columns under their own names: numbers as numbers, moments as moments, all else as categories.
     source : str
         Name of the table in messages: the path as given, or "table" for a frame in memory.
@@ -107,6 +110,27 @@ class AnnotationTable:
     def answer_codes(self) -> NDArray[np.int64] | None:
         """Number of the answer that each row belongs to (`_number_answers`); None if each is an answer of its own."""
         return _number_answers(self.frame, self.pi_columns)
+
+    def add_known(self, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
+        """Return the code of the class of every row's item where it is known, else -1; None where none is.
+
+        It is known by `truth` (N,), of the same codes, or else by the column `truth`, from any row of the item.
+        """
+        found = np.full(len(self), -1, np.int64) if truth is None else np.asarray(truth, np.int64)
+        if "truth" in self.frame:
+            found = np.where(found >= 0, found, self.spread_over_items(_codes(self.frame["truth"])))
+        return found if truth is not None or (found >= 0).any() else None
+
+    def spread_over_items(self, said: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return a class for every row of an item if any row has one (N,); -1 is none, and two are an error."""
+        rows, of_item = np.flatnonzero(said >= 0), np.full(len(self.frame["item"].cat.categories), -1)
+        of_item[self.item_codes[rows]] = said[rows]
+        differs = rows[of_item[self.item_codes[rows]] != said[rows]]
+        if len(differs):
+            item = quoted(self.frame["item"].iloc[differs[0]])
+            raise DataError(f"{self.source}: truth gives item {item} two classes; give one.")
+        found: NDArray[np.int64] = of_item[self.item_codes]
+        return found
 
     @property
     def n_answers(self) -> int:
@@ -230,7 +254,7 @@ def read_table(
         Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
         as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
         `Coder`), `y` and `split` where there are such columns. Without an item column, every row is an item of its own,
-        numbered from 0.
+        numbered from 0. A column `truth` has the class of items where it is known: a fit learns from it, unlike from y.
     pi : sequence of str, optional
         Columns of privileged information; by default the annotator if known, else none. A further column of people,
         such as `reviewer` or one of e-mail addresses, holds pseudonyms too.
