@@ -10,11 +10,12 @@ from pidual import judge
 from pidual.api.classifier import PiDualClassifier
 from pidual.api.run import Run
 from pidual.data.datasets.judges import make_judges
+from pidual.run.decisions import Store
 
 pytestmark = pytest.mark.shapes_unchecked
 
 PI = ["annotator", "order", "words"]
-SEEDS = range(5)
+SEEDS = range(12)
 
 
 def frame_of(panel):
@@ -155,18 +156,23 @@ def test_decisions_are_gold_too(tmp_path, monkeypatch):
     assert before.n_gold == 40
     assert before.cutoff is not None
     assert run_cli(["fit", "--from", "run", "--quiet", "--out", "again"])[0] == 0
-    assert Run.open("again").summary.gold.to_json() == pytest.approx(Run.open("told").summary.gold.to_json())
+    assert numbers(Run.open("again")) == pytest.approx(numbers(Run.open("told")))
+
+
+def numbers(found):
+    """What gold says in numbers."""
+    gold = found.summary.gold
+    rates = [gold.accuracy, gold.noise, *gold.shares]
+    return [gold.sharpness, gold.votes, *(value for each in rates for value in (each.rate, each.low, each.high))]
 
 
 def decide(run, rows, frame, truth):
     """Let a reviewer say what is true of these labels."""
-    from pidual.run.decisions import Store
-
     store = Store(run)
     for row in rows:
         label, right = frame["label"][row], truth[frame["item"][row]]
         what = ("keep", label) if label == right else ("change", right)
-        store.add([(int(row), *what, "ann", str(row))])
+        store.add(int(row), *what, reviewer="ann", request=str(row))
     store.close()
 
 
@@ -184,9 +190,9 @@ def test_chunks_do_not_matter(monkeypatch):
     whole = judge(frame, pi=PI, truth=panel.gold)
     monkeypatch.setattr(pidual.fit.predict, "JUDGED_ITEMS", 17)
     parts = judge(frame, pi=PI, truth=panel.gold)
-    assert parts.summary.gold.to_json() == pytest.approx(whole.summary.gold.to_json())
-    numbers = ["consensus_quality", "p_pass"]
-    np.testing.assert_allclose(parts.items[numbers], whole.items[numbers], atol=1e-6)
+    assert numbers(parts) == pytest.approx(numbers(whole))
+    columns = ["consensus_quality", "p_pass"]
+    np.testing.assert_allclose(parts.items[columns], whole.items[columns], atol=1e-6)
 
 
 def test_a_classifier_learns_from_gold():

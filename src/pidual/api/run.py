@@ -133,7 +133,7 @@ class Run(RunFiles):
 
     @property
     def calibration(self) -> GoldEstimates | None:
-        """Return what items of known class say of all, with intervals: how many labels are wrong, and which to list.
+        """Return what items of known class say about all, with intervals: how many labels are wrong, and which to list.
 
         They are those that reviewers have decided on since the run was made, if they are ten at least, else those that
         the fit knew. None if it knew fewer than 20.

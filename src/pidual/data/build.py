@@ -185,7 +185,7 @@ def _as_known(
     lost = np.flatnonzero((codes < 0) & (found.codes >= 0))
     if len(lost):
         value = shown(name, names[found.codes[lost[0]]])
-        raise DataError(f"{source.place(int(lost[0]))}, column {name!r}: {value} is no label of the table; correct it.")
+        raise DataError(f"{source.place(int(lost[0]))}, column {name!r}: no label of the table is {value}; correct it.")
     return pd.Categorical.from_codes(codes, classes)
 
 

@@ -64,7 +64,8 @@ def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
     """
     if isinstance(truth, str | Path | pd.DataFrame):
         return read_truth(truth, table)
-    values = pd.Series(list(truth), dtype=object)
+    given = (int(each) if isinstance(each, float | np.floating) and each % 1 == 0 else each for each in truth)
+    values = pd.Series(list(given), dtype=object)
     if len(values) != len(table):
         raise UsageError(f"truth has {len(values):,} values for {len(table):,} rows; give one for each, or a frame.")
     names = [str(name) for name in table.classes]
@@ -75,10 +76,34 @@ def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
     if len(lost) and all(isinstance(each, int | np.integer) and 0 <= each < len(names) for each in some):
         codes, lost = some.to_numpy(np.int64), lost[:0]
     if len(lost):
-        raise DataError(f"truth has {quoted(some.iloc[lost[0]])}, which is no label of {table.source}; correct it.")
+        raise DataError(f"truth has {quoted(some.iloc[lost[0]])}, and {table.source} has no such label; correct it.")
     found = np.full(len(values), -1, np.int64)
     found[known] = codes
-    return table.spread_over_items(found)
+    return _spread(table, found)
+
+
+def add_known(table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
+    """Return the code of the class of each annotation's item where it is known, else -1 (N,); None where none is.
+
+    It is known by `truth` (N,), of the same codes, or else by the column `truth`, from any row of the item.
+    """
+    if "truth" not in table.frame:
+        return truth
+    column = _spread(table, table.frame["truth"].cat.codes.to_numpy())
+    found = column if truth is None else np.where(truth >= 0, truth, column)
+    return found if truth is not None or (found >= 0).any() else None
+
+
+def _spread(table: AnnotationTable, said: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return a class for every row of an item if any row has one (N,); -1 is none, and two are an error."""
+    rows, of_item = np.flatnonzero(said >= 0), np.full(len(table.frame["item"].cat.categories), -1)
+    of_item[table.item_codes[rows]] = said[rows]
+    differs = rows[of_item[table.item_codes[rows]] != said[rows]]
+    if len(differs):
+        item = quoted(table.frame["item"].iloc[differs[0]])
+        raise DataError(f"{table.source}: truth gives item {item} two classes; give one.")
+    found: NDArray[np.int64] = of_item[table.item_codes]
+    return found
 
 
 def read_clean_labels(path: Path, items: "Items", item: str | None = None, *, paths: bool = False) -> "Texts":

@@ -21,8 +21,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
-from ..errors.messages import quoted
 from ..files import fingerprint
 from .build import build_parts, rows_read
 from .in_memory import read_arrays
@@ -110,27 +108,6 @@ class AnnotationTable:
     def answer_codes(self) -> NDArray[np.int64] | None:
         """Number of the answer that each row belongs to (`_number_answers`); None if each is an answer of its own."""
         return _number_answers(self.frame, self.pi_columns)
-
-    def add_known(self, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
-        """Return the code of the class of every row's item where it is known, else -1; None where none is.
-
-        It is known by `truth` (N,), of the same codes, or else by the column `truth`, from any row of the item.
-        """
-        found = np.full(len(self), -1, np.int64) if truth is None else np.asarray(truth, np.int64)
-        if "truth" in self.frame:
-            found = np.where(found >= 0, found, self.spread_over_items(_codes(self.frame["truth"])))
-        return found if truth is not None or (found >= 0).any() else None
-
-    def spread_over_items(self, said: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return a class for every row of an item if any row has one (N,); -1 is none, and two are an error."""
-        rows, of_item = np.flatnonzero(said >= 0), np.full(len(self.frame["item"].cat.categories), -1)
-        of_item[self.item_codes[rows]] = said[rows]
-        differs = rows[of_item[self.item_codes[rows]] != said[rows]]
-        if len(differs):
-            item = quoted(self.frame["item"].iloc[differs[0]])
-            raise DataError(f"{self.source}: truth gives item {item} two classes; give one.")
-        found: NDArray[np.int64] = of_item[self.item_codes]
-        return found
 
     @property
     def n_answers(self) -> int:

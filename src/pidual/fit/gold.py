@@ -1,9 +1,9 @@
 """Items of known class (gold) correct what a fit states: the fit that judges an item does not know its class.
 
 A fit that knows gold is too sure of it, and so is a calibrator that learned from such a fit. So gold is judged by
-`untold`, a fit without any known class, and corrects what that says of all items; the fit that knows gold gives the
+`untold`, a fit without any known class, and corrects what that says about all items; the fit that knows gold gives the
 classifier. Where it is right for far more of the gold items, known classes have overturned what answers say, and gold
-cannot mend a fit without them: then fits that know four fifths of it each judge the others.
+cannot correct a fit without them: then fits that know four fifths of it each judge the others.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 
 
 class _Said(NamedTuple):
-    """What a fit that does not know their classes says of some items."""
+    """What a fit that does not know their classes says about some items."""
 
     by: Judging
     items: Ints
@@ -100,7 +100,7 @@ class Gold:
         return jobs, judged_by
 
     def correct(self, told: Answers) -> Answers:
-        """Let gold correct what is said of all items; what `told` says by inputs alone stays."""
+        """Let gold correct what is said about all items; what `told` says by inputs alone stays."""
         with using_threads(self.job.threads):
             posteriors, known, calibrator = self._calibrate(told.scores)
         table = self.job.table

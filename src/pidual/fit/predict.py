@@ -51,7 +51,7 @@ class Answers:
     judging : Judging
         How items are judged by all of their answers.
     gold : GoldFound, optional
-        What items of known class say of all, where these are enough.
+        What items of known class say about all, where these are enough.
     """
 
     predictions: Predictions

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from ..data import AnnotationTable, Inputs, x_rows
+from ..data import AnnotationTable, Inputs, add_known, x_rows
 from ..data.pi import PIEncoder
 from ..data.pi.checks import Problem, check_pi
 from ..data.pi.random_pi import derive_seed
@@ -180,7 +180,7 @@ def prepare(
     check_method(options.method)
     if truth is not None and options.method != "latent_truth":
         raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
-    truth = table.add_known(truth) if options.method == "latent_truth" else None
+    truth = add_known(table, truth) if options.method == "latent_truth" else None
     _check_judging(inputs, options, table)
     joined = _join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS

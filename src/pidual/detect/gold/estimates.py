@@ -34,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Known:
-    """What a calibrator says, and what is known of the gold items.
+    """What a calibrator says, and what is known about the gold items.
 
     Parameters
     ----------
