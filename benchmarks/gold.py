@@ -79,23 +79,23 @@ class Crowd:
         options = FitOptions(method="latent_truth", pi_kinds=dict(self.data.pi), accelerator="cpu")
         job = prepare(self.table, self.inputs, options, truth=truth)
         fabric = make_fabric("cpu")
-        fitted, said = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
+        fitted, said = fit_and_predict(job, lambda each, _: train(each, Session(fabric)), fabric)
         code = self.table.item_codes[
-            said.rows.first(np.arange(len(job.rows.groups)))
+            said.judging.rows.first(np.arange(len(job.rows.groups)))
         ]  # of the items as they are fitted
         place = np.flatnonzero(self.truth[code] >= 0)
-        answers, index = said.rows.of(place)
+        answers, index = said.judging.rows.of(place)
         log_p = log_of(fitted.probabilities(place))
-        log_answer = said.judge.model.log_likelihood(answers)
-        found = said.judge(answers, log_p)
-        log_f = said.judge.log_f(log_p)
+        log_answer = said.judging.judge.model.log_likelihood(answers)
+        found = said.judging.judge(answers, log_p)
+        log_f = said.judging.judge.log_f(log_p)
         untempered = put_together(
             answers,
             log_f,
             log_answer,
-            said.judge.temper.tau,
-            log_share=said.judge.log_share,
-            misleading=said.judge.misleading,
+            said.judging.judge.temper.tau,
+            log_share=said.judging.judge.log_share,
+            misleading=said.judging.judge.misleading,
             rho=0.0,
         )
         people = self.table.annotator_codes[index]
@@ -144,7 +144,7 @@ class Judged:
             found[name] = [*compare(each[rest], self.truth[rest]), detection_auc(own[of_rest], wrong)]
         found["gap"] = abs(found["p"][1] - found["p"][0])
         p[gold] = held_out(part, self.truth[gold], self.n_people)
-        known = Known(p, item, label, self.people, gold, self.truth[gold])
+        known = Known.of(p, item, label, self.people, gold, self.truth[gold])
         true_noise = float((label != self.truth[item]).mean())
         noise, accuracy, shares = known.noise(), known.accuracy(), known.shares()
         found["noise"] = [noise.low <= true_noise <= noise.high, noise.high - noise.low, abs(noise.value - true_noise)]

@@ -1,47 +1,11 @@
-"""The tables of docs/loop.md, from the rows of benchmarks/calibration.py and benchmarks/simulate_review.py."""
+"""The tables of docs/loop.md, from the rows of benchmarks/simulate_review.py."""
 
-import numpy as np
 import pandas as pd
 from paper_table import markdown
 
-ORDERS = {"worst": "the worst", "spread": "spread over the list"}
 DATA = {"labelme": "LabelMe", "cifar10s": "CIFAR-10S", "cifar100_sm500": "CIFAR-100 SM500"}
 SHOWN = (100, 500, 1000)  # labels looked at: columns on the page
 NAMES = {"ours": "ours", "cleanlab": "cleanlab", "crowdlab": "CROWDLAB", "activelab": "ActiveLab", "random": "random"}
-
-
-def calibration_table(rows):
-    """Mean errors of noise rate and precision in points, and how many intervals hold the truth."""
-    n, stated = len(rows), np.array([row["stated"] for row in rows], float)
-    lines = [
-        {
-            "decisions": "none",
-            "noise rate is off by": points(stated[:, 0]),
-            "interval contains it": f"{int(stated[:, 1].sum())} of {n}",
-            "precision is off by": points(stated[:, 2]),
-            "by more than 10 points": f"{int((np.abs(stated[:, 2]) > 0.1).sum())} of {n}",
-            "interval contains it ": "",
-        }
-    ]
-    for order, words in ORDERS.items():
-        for size in rows[0][order]:
-            found = np.array([row[order][size] for row in rows], float)
-            lines.append(
-                {
-                    "decisions": f"{size}, {words}",
-                    "noise rate is off by": points(found[:, 0]),
-                    "interval contains it": f"{int(found[:, 1].sum())} of {n}",
-                    "precision is off by": points(found[:, 2]),
-                    "by more than 10 points": f"{int((np.abs(found[:, 2]) > 0.1).sum())} of {n}",
-                    "interval contains it ": f"{int(found[:, 3].sum())} of {n}",
-                }
-            )
-    return markdown(pd.DataFrame(lines))
-
-
-def points(off):
-    """Mean error in points."""
-    return f"{100 * np.abs(off).mean():.1f}"
 
 
 def order_table(rows, shown=None):
@@ -105,7 +69,6 @@ def ask_table(rows):
 def tables(rows):
     """Every table of the page by name."""
     return {
-        "calibration": calibration_table([row for row in rows if row["part"] == "calibrate"]),
         "review retraining": retrain_table(rows, 400),
     }
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
-from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out
+from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out, spread_sample
 from pidual.detect.gold.calibrator import SD_CLASSES
 from pidual.detect.gold.estimates import estimate_mean
 
@@ -32,7 +32,7 @@ def make_crowd(n=60, k=3, people=5, answers=4, seed=0, *, with_x=True):
 
 
 def known_of(z, label, evidence, gold, p):
-    return Known(p, evidence.item, label, evidence.annotator, gold, z[gold])
+    return Known.of(p, evidence.item, label, evidence.annotator, gold, z[gold])
 
 
 @pytest.mark.parametrize("with_x", [True, False])
@@ -194,7 +194,7 @@ def test_with_every_class_known_no_width_is_left():
 def test_few_gold_all_right_has_the_interval_of_wilson():
     p = np.tile([0.9, 0.1], (1000, 1))
     none = np.zeros(0, np.int64)
-    found = Known(p, none, none, none, np.arange(20), np.zeros(20, np.int64)).accuracy()
+    found = Known.of(p, none, none, none, np.arange(20), np.zeros(20, np.int64)).accuracy()
     assert (found.low, found.high) == (pytest.approx(0.839, abs=0.001), 1.0)
     assert found.low <= found.value <= found.high
 
@@ -206,12 +206,12 @@ def test_annotators_are_moved_towards_what_is_known_of_them():
     true = np.array([0.95, 0.9, 0.85, 0.8, 0.7, 0.5])
     label = np.where(rng.random(len(item)) < true[who], z[item], 1 - z[item])
     p = np.full((600, 2), 0.5)  # a model that knows nothing
-    found, low, high = Known(p, item, label, who, np.arange(100), z[:100]).annotators(people + 1)
+    found, low, high = Known.of(p, item, label, who, np.arange(100), z[:100]).annotators(people + 1)
     everything = [(label == z[item])[who == a].mean() for a in range(people)]
     assert np.abs(found[:people] - everything).max() < 0.1
     assert ((low[:people] <= everything) & (everything <= high[:people])).all()
     assert np.isnan(found[people])
-    without, wide_low, wide_high = Known(p, item, label, who, np.arange(2), z[:2]).annotators(people)
+    without, wide_low, wide_high = Known.of(p, item, label, who, np.arange(2), z[:2]).annotators(people)
     assert ((low[:people] > wide_low) & (high[:people] < wide_high)).all()
     assert np.isfinite(without).all()
 
@@ -253,3 +253,10 @@ def test_the_half_widths_to_expect_are_those_of_plain_loops():
     assert noise == pytest.approx(scale * np.sqrt(np.mean(variances)))
     assert accuracy == pytest.approx(scale * np.sqrt(np.mean([row.max() * (1 - row.max()) for row in p])))
     assert shares[1] == pytest.approx(scale * np.sqrt(np.mean(p[:, 1] * (1 - p[:, 1]))))
+
+
+def test_labels_to_look_at_are_spread_over_the_list_and_beyond():
+    quality = np.random.default_rng(0).permutation(np.linspace(0, 1, 1001))
+    rows = spread_sample(quality, quality < 0.2, 31)
+    np.testing.assert_allclose(quality[rows], np.linspace(0, 0.299, 31), atol=1e-3)
+    assert len(spread_sample(quality, np.zeros(1001, bool), 5)) == 5

@@ -41,6 +41,7 @@ def fit_any(
     sample_weight: NDArray[np.floating[Any]],
     seed: int = 0,
     pi_kinds: Mapping[str, str] | None = None,
+    truth: NDArray[np.int64] | None = None,
 ) -> tuple[Any, Job, Fitted, Answers | None, str]:
     """Fit a classifier to the answers of a table; return it, the labels judged by it, and a note or "".
 
@@ -57,6 +58,8 @@ def fit_any(
         Of folds.
     pi_kinds : mapping, optional
         As for `without_x.judge`.
+    truth : int array (len(table),), optional
+        Code of the class of each annotation's item where it is known, else -1.
     """
     weight_name = check_classifier(estimator)
     x = x.reshape(len(x), -1)
@@ -70,9 +73,11 @@ def fit_any(
         machine = fit_soft(clone(estimator), x, q, learned[fold != part], weight_name)
         held_out = np.concatenate([learned[fold == part], others if part == 0 else []]).astype(np.int64)
         p[held_out] = probabilities(machine, x[held_out], k)
-    job = prepare(table, load_probabilities(p, k), FitOptions.judging(pi_kinds), sample_weight=sample_weight)
+    job = prepare(
+        table, load_probabilities(p, k), FitOptions.judging(pi_kinds), sample_weight=sample_weight, truth=truth
+    )
     fabric = make_fabric("cpu")
-    fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
+    fitted, answers = fit_and_predict(job, lambda each, _: train(each, Session(fabric)), fabric)
     final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
     name = type(estimator).__name__
     note = f"{name} takes no sample weights: it was fitted to the most probable class of each item."
@@ -140,6 +145,8 @@ def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
     codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
     for items in chunks(job):
-        said = fitted.judge(fitted.answers.of(items)[0], log_of(fitted.probabilities(items)))
+        said = fitted.judge(
+            fitted.answers.of(items)[0], log_of(fitted.probabilities(items)), fitted.answers.truth(items)
+        )
         q[codes[items]] = said.q
     return q

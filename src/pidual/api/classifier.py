@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from ..data import AnnotationTable, Inputs
+from ..data import AnnotationTable, Inputs, known_codes
 from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
 from ..detect.sentences import describe_copies
@@ -192,7 +192,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         super().set_params(**{name: value for name, value in params.items() if not is_option(name)})
         return self
 
-    def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None, truth: Any = None
+    ) -> Self:
         """Learn from noisy labels.
 
         Parameters
@@ -210,6 +212,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             position.
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
+        truth : array (N,), optional
+            The class of the item of each row where it is known (gold), missing elsewhere; for the method latent_truth.
+            From 20 items on it corrects all that is stated: see `summary_.gold`.
         """
         index = row_index(X, y)
         warn_of_order(X, y, pi)
@@ -225,14 +230,21 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label = pd.Categorical.from_codes(codes, self.classes_.tolist())
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
+        known = None if truth is None else known_codes(truth, table)
         options, rows, machine, note = self._fit_options(table, pi), weight.astype(np.float32), None, ""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
             if self.estimator is None:
-                job, fitted, answers = self._train(x, table, options, rows)
+                job, fitted, answers = self._train(x, table, options, rows, known)
             else:
                 self._check_estimator_alone(options)
                 machine, job, fitted, answers, note = fit_any(
-                    self.estimator, x, table, sample_weight=rows, seed=options.seed, pi_kinds=options.pi_kinds
+                    self.estimator,
+                    x,
+                    table,
+                    sample_weight=rows,
+                    seed=options.seed,
+                    pi_kinds=options.pi_kinds,
+                    truth=known,
                 )
             assert answers is not None
             self._keep(job, fitted, judge(job, fitted, answers), index)
@@ -245,16 +257,21 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return self
 
     def _train(
-        self, x: NDArray[Any], table: AnnotationTable, options: FitOptions, weight: NDArray[np.float32]
+        self,
+        x: NDArray[Any],
+        table: AnnotationTable,
+        options: FitOptions,
+        weight: NDArray[np.float32],
+        truth: NDArray[np.int64] | None,
     ) -> tuple[Job, Fitted, Answers | None]:
         """Fit a network, or what stands for one."""
         inputs = Inputs.from_array(x, source="X")
         assert isinstance(inputs.array, np.ndarray)
-        job = prepare(table, inputs, options, module=self._maker(inputs.array[:2]), sample_weight=weight)
+        job = prepare(table, inputs, options, module=self._maker(inputs.array[:2]), sample_weight=weight, truth=truth)
         check_called(job, self.callbacks or ())
         fabric = make_fabric(self.accelerator, job.training.precision)
         session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
-        return job, *fit_and_predict(job, lambda _: train(job, session), fabric)
+        return job, *fit_and_predict(job, lambda each, _: train(each, session), fabric)
 
     def _check_estimator_alone(self, options: FitOptions) -> None:
         """Refuse options of a network beside an estimator."""

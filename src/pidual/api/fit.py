@@ -110,7 +110,7 @@ def fit_table(
             started = time.monotonic()
             store = StateStore(folder / "state", save_every, config.run_id)
             session = Session(fabric, store, (*callbacks, progress), stop)
-            fitted, answers = fit_and_predict(job, partial(train_into, folder, job, session), fabric, progress)
+            fitted, answers = fit_and_predict(job, partial(train_into, folder, session), fabric, progress)
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
             if answers is not None:

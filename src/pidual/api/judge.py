@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
+from ..data import AnnotationTable, Inputs, known_codes, load_probabilities, no_inputs
 from ..errors import UsageError
 from ..fit.fit import fit_and_predict, train
 from ..fit.judge import Results
@@ -60,6 +60,7 @@ def judge(
     *,
     pi: Sequence[str] | None = None,
     pi_kinds: Mapping[str, str] | None = None,
+    truth: Any = None,
 ) -> Judgement:
     """Judge all answers to each item together, without training a network.
 
@@ -77,6 +78,10 @@ def judge(
         Columns of privileged information of a frame; by default the annotator.
     pi_kinds : mapping, optional
         Kinds of PI columns, instead of guessing them.
+    truth : array (N,), DataFrame or path, optional
+        Known classes (gold): labels or codes by row, missing where none is known, or a frame with columns item and
+        truth. From 20 items on they correct all that is stated, and `summary.gold` has what they say. By default those
+        of a column `truth` of the table.
 
     Returns
     -------
@@ -97,17 +102,23 @@ def judge(
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
         pred_probs = np.asarray(pred_probs)
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
-    results = judge_inputs(table, inputs, pi_kinds=pi_kinds)
+    known = None if truth is None else known_codes(truth, table)
+    results = judge_inputs(table, inputs, pi_kinds=pi_kinds, truth=known)
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
 def judge_inputs(
-    table: AnnotationTable, inputs: Inputs, *, pi_kinds: Mapping[str, str] | None = None, reasons: bool = True
+    table: AnnotationTable,
+    inputs: Inputs,
+    *,
+    pi_kinds: Mapping[str, str] | None = None,
+    reasons: bool = True,
+    truth: NDArray[np.int64] | None = None,
 ) -> Results:
-    """Judge a table and inputs that are checked, as `judge` does; give reasons if wanted."""
-    job = prepare(table, inputs, FitOptions.judging(pi_kinds))
+    """Judge a table and inputs that are checked, as `judge` does; give reasons if wanted. `truth` are codes by row."""
+    job = prepare(table, inputs, FitOptions.judging(pi_kinds), truth=truth)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
-        fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
+        fitted, answers = fit_and_predict(job, lambda each, _: train(each, Session(fabric)), fabric)
         assert answers is not None
         return judge_labels(job, fitted, answers, reasons=reasons)

@@ -34,7 +34,7 @@ from ..run.files import RunFiles
 from ..run.lifecycle import locked
 from ..run.predictions import write_frame
 from ..run.records.reading import file_digest, seal
-from ..run.records.summary import Calibration
+from ..run.records.summary import GoldEstimates
 from ..show.report import build_report
 
 if TYPE_CHECKING:
@@ -132,12 +132,13 @@ class Run(RunFiles):
         return read_decisions(self)
 
     @property
-    def calibration(self) -> Calibration | None:
-        """Return what decisions of reviewers say about all labels: how many are wrong, and which to list.
+    def calibration(self) -> GoldEstimates | None:
+        """Return what items of known class say about all, with intervals: how many labels are wrong, and which to list.
 
-        None if fewer than ten labels were decided.
+        They are those that reviewers have decided on since the run was made, if they are ten at least, else those that
+        the fit knew. None if it knew fewer than 20.
         """
-        return calibrate_run(self)
+        return calibrate_run(self) or self.summary.gold
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""

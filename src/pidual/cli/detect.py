@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..detect import Choice
     from ..run.predictions import Predictions
-    from ..run.records.summary import Calibration, Judged
+    from ..run.records.summary import GoldEstimates, Judged
 
 
 @click.command()
@@ -132,7 +132,7 @@ class _Found(NamedTuple):
     summary: "Judged"
     what: str
     failure: str | None
-    calibration: "Calibration | None" = None
+    calibration: "GoldEstimates | None" = None
     about: "pd.Series[str] | None" = None
 
 
@@ -181,7 +181,7 @@ def _of_files(
 def _describe(found: _Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
     """Say how many labels are listed and how many of them are expected to be wrong."""
     from ..detect import expected_precision
-    from ..detect.sentences import describe_calibration, describe_list
+    from ..detect.sentences import describe_calibration, describe_gold, describe_list
 
     summary, n = found.summary, len(found.predictions)
     stated = summary.detection if choice == type(choice)() else None  # of the labels that look wrong
@@ -189,7 +189,8 @@ def _describe(found: _Found, choice: "Choice", listed: "pd.DataFrame", *, as_jso
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
-        reviewed = {} if found.calibration is None else {"reviewed": found.calibration.to_json()}
+        name = "gold" if found.calibration is None or found.calibration.cutoff is None else "reviewed"
+        reviewed = {} if found.calibration is None else {name: found.calibration.to_json()}
         values = summary.to_json()
         click.echo(json.dumps(counts | {name: values[name] for name in known} | reviewed, indent=2))
         return
@@ -201,7 +202,8 @@ def _describe(found: _Found, choice: "Choice", listed: "pd.DataFrame", *, as_jso
     if text := describe_list(len(listed), expected, stated, resting=choice.resting):
         say(text)
     if found.calibration is not None:
-        say(describe_calibration(found.calibration))
+        decided = found.calibration.cutoff is not None
+        say(describe_calibration(found.calibration) if decided else "\n".join(describe_gold(found.calibration)))
 
 
 def _parse_cutoff(text: str | None, path: Path | None) -> float | None:
@@ -214,8 +216,8 @@ def _parse_cutoff(text: str | None, path: Path | None) -> float | None:
     from ..api.run import Run
 
     found = None if path is None else Run.open(path).calibration
-    if found is None:
-        raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten labels (`pidual review`).")
+    if found is None or found.cutoff is None:
+        raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten items (`pidual review`).")
     return found.cutoff
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .inputs import no_inputs as no_inputs
     from .join import rows_by_name as rows_by_name
     from .join import x_rows as x_rows
+    from .known_classes import add_known as add_known
+    from .known_classes import known_codes as known_codes
     from .known_classes import read_truth as read_truth
     from .load import load_inputs as load_inputs
     from .load import load_probabilities as load_probabilities
@@ -47,7 +49,7 @@ _HOMES = {
     "importing": ["long_frame"],
     "inputs": ["Inputs", "no_inputs"],
     "join": ["rows_by_name", "x_rows"],
-    "known_classes": ["read_truth"],
+    "known_classes": ["add_known", "known_codes", "read_truth"],
     "load": ["load_inputs", "load_probabilities", "table_inputs"],
     "people": ["KEY_NAME", "load_key", "pseudonym"],
     "opening": ["open_source"],

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .classes import as_classes, check_classes, merge_spellings, warn_if_no_class
-from .columns import Keys, as_text, keys, values
+from .columns import Keys, as_text, keys, spelled_like, values
 from .exports.wide import hint
 from .people import HIDDEN, holds_people, people_in, pseudonyms, refuse_people, refuse_people_as_columns, shown
 from .roles import Roles
@@ -52,7 +52,8 @@ def build_parts(
 
     The key is asked for last: where a column cannot be used, none is made. `classes` are labels that need no reading.
     """
-    used = [column for column in roles[:5] if column is not None] + [name for name in roles.pi if name != "annotator"]
+    used = [column for column in (*roles[:5], roles.truth) if column is not None]
+    used += [name for name in roles.pi if name != "annotator"]
     if key is not None:
         refuse_people_as_columns(source.name, used)
     if classes is None:
@@ -91,6 +92,9 @@ def build_parts(
         frame["y"] = clean
     if roles.split is not None:
         frame["split"] = _as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
+    if roles.truth is not None:
+        truth = keys(source, roles.truth, columns.pop(roles.truth))
+        frame["truth"] = _as_known(source, roles.truth, truth, frame["label"].categories, same)
     frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.Index(rows_read(n, skipped)))
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
@@ -168,6 +172,21 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
         way_out = f"{wide.removesuffix('.')}; else fill it in." if wide else f"; fill it in or delete the row{other}."
         raise DataError(f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}{way_out}")
     return found
+
+
+def _as_known(
+    source: Source, name: str, found: Keys, classes: "pd.Index[Any]", same: Mapping[str, str] | None
+) -> pd.Categorical:
+    """Return known classes as categories: those of the labels."""
+    names = found.names.to_pylist()
+    spelled = spelled_like(names, classes, same)
+    known = pd.Index(classes.map(str)).get_indexer(pd.Index([str(spelled[value]) for value in names], dtype=object))
+    codes = np.array([*known, -1], np.int64)[found.codes]
+    lost = np.flatnonzero((codes < 0) & (found.codes >= 0))
+    if len(lost):
+        value = shown(name, names[found.codes[lost[0]]])
+        raise DataError(f"{source.place(int(lost[0]))}, column {name!r}: no label of the table is {value}; correct it.")
+    return pd.Categorical.from_codes(codes, classes)
 
 
 def _as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:

@@ -28,7 +28,7 @@ from .row_names import read_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
-_NOT_FEATURES = ("item", "task", "label", "y", "split")
+_NOT_FEATURES = ("item", "task", "label", "y", "split", "truth")
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 
 

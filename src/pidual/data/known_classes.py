@@ -52,6 +52,60 @@ def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArr
     return found
 
 
+def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
+    """Return the code of the class of each annotation's item where it is known, else -1 (N,).
+
+    Parameters
+    ----------
+    truth : path, DataFrame or array (N,)
+        As for `read_truth`, or the class of the item of each row: labels, or their codes, missing where it is not known
+        (None, NaN, or -1 unless that is a class).
+    table : AnnotationTable
+    """
+    if isinstance(truth, str | Path | pd.DataFrame):
+        return read_truth(truth, table)
+    given = (int(each) if isinstance(each, float | np.floating) and each % 1 == 0 else each for each in truth)
+    values = pd.Series(list(given), dtype=object)
+    if len(values) != len(table):
+        raise UsageError(f"truth has {len(values):,} values for {len(table):,} rows; give one for each, or a frame.")
+    names = [str(name) for name in table.classes]
+    known = (values.notna() & ((values.astype(str) != "-1") | ("-1" in names))).to_numpy()
+    some = values[known]
+    codes = pd.Index(names).get_indexer(pd.Index(some.map(spelled_like(some.unique(), table.classes)).map(str)))
+    lost = np.flatnonzero(codes < 0)
+    if len(lost) and all(isinstance(each, int | np.integer) and 0 <= each < len(names) for each in some):
+        codes, lost = some.to_numpy(np.int64), lost[:0]
+    if len(lost):
+        raise DataError(f"truth has {quoted(some.iloc[lost[0]])}, and {table.source} has no such label; correct it.")
+    found = np.full(len(values), -1, np.int64)
+    found[known] = codes
+    return _spread(table, found)
+
+
+def add_known(table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
+    """Return the code of the class of each annotation's item where it is known, else -1 (N,); None where none is.
+
+    It is known by `truth` (N,), of the same codes, or else by the column `truth`, from any row of the item.
+    """
+    if "truth" not in table.frame:
+        return truth
+    column = _spread(table, table.frame["truth"].cat.codes.to_numpy())
+    found = column if truth is None else np.where(truth >= 0, truth, column)
+    return found if truth is not None or (found >= 0).any() else None
+
+
+def _spread(table: AnnotationTable, said: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return a class for every row of an item if any row has one (N,); -1 is none, and two are an error."""
+    rows, of_item = np.flatnonzero(said >= 0), np.full(len(table.frame["item"].cat.categories), -1)
+    of_item[table.item_codes[rows]] = said[rows]
+    differs = rows[of_item[table.item_codes[rows]] != said[rows]]
+    if len(differs):
+        item = quoted(table.frame["item"].iloc[differs[0]])
+        raise DataError(f"{table.source}: truth gives item {item} two classes; give one.")
+    found: NDArray[np.int64] = of_item[table.item_codes]
+    return found
+
+
 def read_clean_labels(path: Path, items: "Items", item: str | None = None, *, paths: bool = False) -> "Texts":
     """Read labels of the inputs `items`: lines of text, or the column y (or label) of a table.
 

@@ -1,4 +1,4 @@
-"""Which column of an annotation table is what: item, label, annotator, clean label, split, privileged information."""
+"""Which column of a table is what: item, label, annotator, clean label, split, known class, privileged information."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from .people import holds_people, listed, names_annotator, shown
 from .sources import Source
 
 INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
-RESERVED = ("item", "label", "annotator", "y", "split")
+RESERVED = ("item", "label", "annotator", "y", "split", "truth")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case; one of them is taken before any other
     *("annotator", "worker", "annotator_id", "worker_id", "annotatorid", "workerid"),
     *("rater", "rater_id", "labeler", "labeler_id", "labeller", "labeller_id"),
@@ -29,6 +29,7 @@ class Roles(NamedTuple):
     split: str | None
     pi: list[str]  # names in the file, "annotator" for the annotator column
     unused: tuple[str, ...] = ()
+    truth: str | None = None
 
 
 def find_roles(
@@ -51,7 +52,7 @@ def find_roles(
         pi_asked = [name for name in source.guess.pi if name not in {item, label, y, split, *(x_columns or ())}]
     pi_asked = pi_asked if pi_asked is None else [source.aliases.get(name, name) for name in pi_asked]
     pi = list(pi_asked or ())
-    wanted = {"item": item, "label": label, "y": y, "split": split}
+    wanted = {"item": item, "label": label, "y": y, "split": split, "truth": None}
     named = {column for column in (*wanted.values(), annotator) if column}
     found: dict[str, str | None] = {}
     for role, column in wanted.items():
@@ -77,7 +78,16 @@ def find_roles(
     _check_used_once(source, found, pi_columns)
     used = {*found.values(), *pi_columns, *(x_columns or ()), *source.made}
     unused = tuple(name for name in dict.fromkeys(source.columns) if name not in used and name not in INDEX_COLUMNS)
-    return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns, unused)
+    return Roles(
+        found["item"],
+        found["label"],
+        found["annotator"],
+        found["y"],
+        found["split"],
+        pi_columns,
+        unused,
+        found["truth"],
+    )
 
 
 def find_item(source: Source, item: str | None) -> str | None:

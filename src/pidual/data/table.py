@@ -40,7 +40,8 @@ class AnnotationTable:
     ----------
     frame : pandas.DataFrame
         One row per annotation in file order. Categories `item`, `label` and, where known, `annotator` (pseudonyms), `y`
-        (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
+        (its categories are the classes, then any class that occurs in y only), `truth` (known classes of items) and
+        `split` (train, valid, test);
         the other PI columns under their own names: numbers as numbers, moments as moments, all else as categories.
     source : str
         Name of the table in messages: the path as given, or "table" for a frame in memory.
@@ -230,7 +231,7 @@ def read_table(
         Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
         as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
         `Coder`), `y` and `split` where there are such columns. Without an item column, every row is an item of its own,
-        numbered from 0.
+        numbered from 0. A column `truth` has the class of items where it is known: a fit learns from it, unlike from y.
     pi : sequence of str, optional
         Columns of privileged information; by default the annotator if known, else none. A further column of people,
         such as `reviewer` or one of e-mail addresses, holds pseudonyms too.

@@ -2,9 +2,9 @@
 
 from ..run.records.summary import Cutoff, Verdict
 from .annotators import describe_annotators
-from .calibration import spread_sample
 from .class_accuracy import describe_annotator_classes
 from .cutoff import auto_cutoff, find_issues
+from .gold import spread_sample
 from .issues import mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels

@@ -23,7 +23,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def describe_annotators(
-    predictions: Predictions, right: npt.ArrayLike, counts: Counts | None = None, copies: Iterable[CopyGroup] = ()
+    predictions: Predictions,
+    right: npt.ArrayLike,
+    counts: Counts | None = None,
+    copies: Iterable[CopyGroup] = (),
+    known: tuple[Floats, Floats, Floats] | None = None,
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
@@ -36,6 +40,8 @@ def describe_annotators(
         Answers by what their items may be; by default by the consensus.
     copies : sequence of CopyGroup
         Clusters of annotators who copy each other, by `Copies.describe`.
+    known : three arrays (A,), optional
+        Accuracy of each annotator and the ends of its interval, as items of known class say.
     """
     if predictions.annotator is None:
         return None
@@ -48,6 +54,9 @@ def describe_annotators(
     rights, total = sums(who, right, size), np.maximum(n, 1)
     quality = rights / total
     low, high = beta_interval(rights, n, float(right.mean()) if len(right) else 0.5)
+    if known is not None:
+        quality, low, high = known
+        rights = quality * n
     worst, on_worst = on_classes.worst(size)
     favourite, excess = favourites(by_consensus, size)
     confusion, confused = worst_confusion(by_consensus, size, classes)

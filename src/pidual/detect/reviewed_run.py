@@ -2,11 +2,20 @@
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
-from ..run.records.summary import Calibration, Rate, ReviewedConsensus
-from . import calibration
+from ..run.records.summary import GoldEstimates, Rate
+from .cutoff import auto_cutoff
+from .gold import Calibrator, Evidence, Interval, Known, describe_estimates, held_out
+from .gold.estimates import estimate_mean
+
+LEAST_DECIDED = 10  # items, from which on decisions say something
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -35,32 +44,71 @@ def _new_decisions(run: RunFiles) -> pd.DataFrame:
     return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
 
 
-def calibrate_run(run: RunFiles) -> Calibration | None:
-    """Learn from decisions of reviewers about all labels of a run; None where they are fewer than ten."""
-    noise, reviews = run.summary.noise, _new_decisions(run)
-    predictions, told = run.predictions, reviews.dropna(subset=["label"])
-    decided, wrong = np.zeros(len(predictions), bool), np.zeros(len(predictions), bool)
-    decided[told["row"]] = True
-    wrong[told["row"][told["decision"] == "change"]] = True
-    found = calibration.calibrate(predictions.label_quality, predictions.is_issue, decided, wrong, noise)
-    if found is None:
+def calibrate_run(run: RunFiles) -> GoldEstimates | None:
+    """Learn from decisions of reviewers about all items and labels of a run; None where they are on too few items.
+
+    What is corrected is what the run has stored: the posterior of items, and the quality of labels.
+    """
+    classes, predictions, items = decided_classes(run, _new_decisions(run)), run.predictions, run.items
+    if len(classes) < LEAST_DECIDED:
         return None
-    consensus = _consensus(run, decided_classes(run, reviews))
-    curve = found[0].curve()
-    return Calibration(**found[1], a=curve["a"], b=curve["b"], consensus=consensus)
+    item, given = np.asarray(predictions.item, np.int64), np.asarray(predictions.given, np.int64)
+    quality = predictions.label_quality.astype(np.float64)
+    names = [str(name) for name in predictions.classes]
+    truth = np.full(len(items), -1)
+    truth[item[classes["row"].to_numpy()]] = pd.Index(names).get_indexer(pd.Index(classes["label"]))
+    wrong, decided = given != truth[item], np.flatnonzero(truth[item] >= 0)
+    labels, _ = _calibrate(_right_or_not(quality), decided, (~wrong[decided]).astype(np.int64))
+    gold = np.flatnonzero(truth >= 0)
+    columns, shares = [f"p_{name}" for name in names], list[Interval]()
+    if all(name in items for name in columns):
+        known, calibrator = _calibrate(items[columns].to_numpy(np.float64), gold, truth[gold], item, given)
+        noise, accuracy, shares = known.noise(), known.accuracy(), known.shares()
+    else:
+        right = items["consensus_label"].astype(str).to_numpy()[gold] == np.array(names)[truth[gold]]
+        of_items = _right_or_not(items["consensus_quality"].to_numpy(np.float64))
+        known, calibrator = _calibrate(of_items, gold, right.astype(np.int64))
+        noise, accuracy = labels.shares()[0], known.shares()[1]
+    listed, consensus = predictions.is_issue, run.summary.consensus
+    seen, right, precision = decided[listed[decided]], labels.said, None
+    if len(seen) > 1:
+        expected = float((1 - right[listed]).mean())
+        found = estimate_mean(wrong[seen] * 1.0, 1 - right[seen], expected, int(np.count_nonzero(listed)))
+        precision = Rate(found.value, found.low, found.high)
+    right[decided] = ~wrong[decided]
+    cut = auto_cutoff(right).value
+    below = (right < cut) & (truth[item] < 0)
+    estimates = describe_estimates(
+        (noise, accuracy, shares),
+        predictions.classes,
+        n_gold=len(gold),
+        sharpness=calibrator.sharpness,
+        votes=consensus.votes,
+        stated=(run.summary.noise.rate, consensus.accuracy),
+    )
+    return replace(
+        estimates,
+        precision=precision,
+        cutoff=float(quality[below].max()) if below.any() else 0.0,
+        n_issues=int(np.count_nonzero(right < cut)),
+    )
 
 
-def _consensus(run: RunFiles, classes: pd.DataFrame) -> ReviewedConsensus:
-    """Estimate how many items have a wrong consensus, from the classes that were decided on."""
-    items, frame = run.items, run.predictions.frame
-    names = frame["item"].iloc[classes["row"]].astype(str)
-    at = pd.Index(items["item"].astype(str)).get_indexer(pd.Index(names))
-    quality = items["consensus_quality"].to_numpy(np.float64)
-    decided, wrong = np.zeros(len(items), bool), np.zeros(len(items), bool)
-    decided[at] = True
-    wrong[at] = items["consensus_label"].astype(str).to_numpy()[at] != classes["label"].to_numpy()
-    rate = float(1 - quality.mean())
-    stated = Rate(rate, rate / 2, min(0.99, rate * 2))  # a run has no interval of its own for this
-    found = calibration.Calibration.fit(quality[decided], wrong[decided], quality, stated)
-    now = found.share_of_wrong(quality, decided, wrong) or stated
-    return ReviewedConsensus(now.rate, now.low, now.high, rate, **found.curve())
+def _calibrate(
+    p: Floats, gold: Ints, truth: Ints, item: Ints | None = None, label: Ints | None = None
+) -> tuple[Known, Calibrator]:
+    """Correct a posterior (N, K) by items of known class; by default each has one answer, the second class."""
+    n, k = p.shape
+    none = np.zeros(0, np.int64)
+    evidence = Evidence.of(np.log(np.maximum(p, 1e-300)), None, none, none, np.zeros((0, k)))
+    part, item = evidence.take(gold), np.arange(n) if item is None else item
+    calibrator = Calibrator.fit(part, truth, 0)
+    p = calibrator(evidence)
+    p[gold] = held_out(part, truth, 0)
+    label = np.ones(len(item), np.int64) if label is None else label
+    return Known.of(p, item, label, np.full(len(item), -1), gold, truth), calibrator
+
+
+def _right_or_not(quality: Floats) -> Floats:
+    """Return the probabilities that something is wrong and right."""
+    return np.stack([1 - quality, quality], axis=1)

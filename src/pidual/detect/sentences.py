@@ -7,11 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..run.records.config import Config
 from ..run.records.state import Event
-from ..run.records.summary import Calibration, CopyGroup, Detection, Evaluation, FromRun, Rate, Summary, Verdict
+from ..run.records.summary import CopyGroup, Detection, Evaluation, FromRun, GoldEstimates, Rate, Summary, Verdict
+from .gold.calibrator import LEAST_GOLD
 
 UNKNOWN = "–"
+MOST_SHARES = 5  # classes of which the shares are said
 DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
 VERDICTS = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
 KERNELS = {"linear": "a linear rule", "gauss": "similar items", "relu": "a rule with bends"}
@@ -85,6 +89,8 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
         f"{summary.noise.high:.1%}).",
         f"Consensus: right for {consensus.accuracy:.1%} of the items ({spread}).",
     ]
+    if summary.gold is not None:
+        lines += describe_gold(summary.gold)
     if summary.from_run is not None:
         lines += describe_decisions(summary.from_run)
     if summary.valid_accuracy is not None:
@@ -169,24 +175,56 @@ def describe_decisions(about: FromRun) -> list[str]:
         f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
         f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
     )
-    return [used] if about.calibration is None else [used, _describe_shares(about.calibration)]
+    return (
+        [used] if about.calibration is None else [used, describe_calibration(replace(about.calibration, cutoff=None))]
+    )
 
 
-def _describe_shares(found: Calibration) -> str:
-    """Describe how many labels are wrong by decisions of reviewers."""
+def describe_few_gold(n: int) -> str:
+    """Describe that items of known class are too few to correct anything."""
+    items = "item" if n == 1 else "items"
+    return f"{n} {items} of known class; from {LEAST_GOLD} on they correct what is stated."
+
+
+def describe_gold(found: GoldEstimates) -> list[str]:
+    """Describe what items of known class say about all: the consensus, labels, and the shares of a few classes."""
+    sentences = [
+        f"{found.n_gold:,} items of known class say: the consensus is right for {_share_between(found.accuracy, 1)} of "
+        f"the others; without them {found.stated_accuracy:.1%} were stated.",
+        f"Of the labels, {_share_between(found.noise, 1)} are wrong; without them {found.stated_noise:.1%} were "
+        "stated.",
+    ]
+    if 0 < len(found.shares) <= MOST_SHARES:
+        shares = ", ".join(f"{each.label} {_share_between(each, 1)}" for each in found.shares)
+        sentences.append(f"Shares of the items by class: {shares}.")
+    return sentences
+
+
+def describe_contradiction(found: GoldEstimates | None) -> str | None:
+    """Describe what gold contradicts; None where it contradicts nothing."""
+    if found is None or not found.contradicted:
+        return None
+    parts = [
+        f"{what} {_share_between(now, 1)}, not the {said:.1%} that are stated without them"
+        for what, now, said in (
+            ("the consensus is right for", found.accuracy, found.stated_accuracy),
+            ("the share of wrong labels is", found.noise, found.stated_noise),
+        )
+        if not now.low <= said <= now.high
+    ]
+    return f"By {found.n_gold:,} items of known class, {', and '.join(parts)}; all numbers here follow them."
+
+
+def describe_calibration(found: GoldEstimates) -> str:
+    """Describe what decisions of reviewers say about all labels, and the list that they lead to."""
     parts = [f"{_share_between(found.noise, 1)} of all labels are wrong"]
     if found.precision is not None:
         parts.append(f"{_share_between(found.precision, 0)} of those that looked wrong")
-    parts.append(f"the consensus of {_share_between(found.consensus, 1)} of the items")
-    return f"By the decisions: {', '.join(parts)}."
-
-
-def describe_calibration(found: Calibration) -> str:
-    """Describe what decisions of reviewers say about all labels, and the list that they lead to."""
-    return (
-        f"{_describe_shares(found)} ({found.n_decisions:,} decisions; --cutoff reviewed lists the "
-        f"{found.n_issues:,} labels below {found.cutoff:.2g}.)"
-    )
+    parts.append(f"the consensus is right for {_share_between(found.accuracy, 1)} of the items")
+    said = f"By decisions on {found.n_gold:,} items: {', '.join(parts)}."
+    if found.cutoff is None:
+        return said
+    return f"{said} --cutoff reviewed lists the {found.n_issues or 0:,} labels below {found.cutoff:.2g}."
 
 
 def describe_list(n: int, precision: float | None, stated: Detection | None, *, resting: bool) -> str | None:
@@ -237,6 +275,8 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
     """
     accuracy = summary.valid_accuracy
     found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
+    if summary.gold is not None:
+        found += describe_gold(summary.gold)
     if summary.from_run is not None:
         found.append(_explain_decisions(summary.from_run))
     if accuracy is not None:

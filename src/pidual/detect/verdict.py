@@ -38,6 +38,7 @@ SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies 
 MANY_CLASSES, CLASS_ITEMS = 32, 10  # classes, and items for each of more, that inputs need to tell them apart
 HALF_WRONG = 0.45  # share of single answers that look wrong
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
+HAVE_CHECKED = "Have 50 items checked: `pidual next RUN --gold 50`."
 
 
 def find_collapse(collapsed: bool) -> str | None:
@@ -236,7 +237,7 @@ def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
         return None
     return (
         f"An estimated {rate:.0%} of the labels are wrong, and items have one each: the classifier learned from them, "
-        "and nothing else shows which of the two is wrong. Have 50 items checked by somebody you trust."
+        f"and nothing else shows which of the two is wrong. {HAVE_CHECKED}"
     )
 
 
@@ -246,8 +247,7 @@ def find_unsure_consensus(consensus: Consensus) -> str | None:
         return None
     return (
         f"Counted as {consensus.votes:.1f} votes an item, the answers leave the consensus right for "
-        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them. Have 50 items checked by "
-        "somebody you trust."
+        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them. {HAVE_CHECKED}"
     )
 
 

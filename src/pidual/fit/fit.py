@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 
 from ..detect.copies import Copies, find_copies
+from ..detect.gold import LEAST_GOLD
 from ..detect.sentences import describe_copies
 from ..errors import UsageError
 from ..learn.engine import Callback, Fitted, Progress, Session, fit
@@ -17,31 +18,59 @@ from ..learn.engine.fit import Trainer
 from ..learn.engine.history import Record, append_record, write_history
 from ..learn.engine.threads import using_threads
 from .closed import fit_closed
+from .gold import Gold
 from .predict import Answers, group_of_rows, predict
 from .prepare import Job
 
-MERGED = "merged"  # the part of a run's state that the second fit has
+MERGED, UNTOLD = "merged", "untold"  # parts of a run's state: of the fit with merged votes, and that without gold
 MOST_NUMBERS = 2**23  # answers x classes that are searched for copies; of more, those of evenly spaced items
+
+FitPart = Callable[[Job, str], Fitted]
 
 
 def fit_and_predict(
-    job: Job, fit_part: Callable[[str], Fitted], fabric: Fabric, progress: Progress | None = None
+    job: Job, fit_part: FitPart, fabric: Fabric, progress: Progress | None = None
 ) -> tuple[Fitted, Answers | None]:
     """Fit a job, and return what the fitted method says; None on all processes but the first.
 
-    The job's votes change where annotators copy each other. A method that judges items has then learned that they are
-    right, because they agree, and is fitted again; others are asked again.
+    Items of known class, if they are enough, correct what is said: see `gold`.
 
     Parameters
     ----------
     job : Job
     fit_part : callable
-        Fits the job, given the name of a part of its state: "" or MERGED.
+        Fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
     fabric : Fabric
     progress : Progress, optional
         Notes who copies.
     """
-    first, fitted = fabric.global_rank == 0, fit_part("")
+    if job.n_gold < LEAST_GOLD:
+        return _fit_merged(job, fit_part, fabric, progress)
+    untold = replace(job, rows=replace(job.rows, truth=None), start=None)
+    answers = _fit_merged(untold, fit_part, fabric, progress, UNTOLD)[1]
+    gold = None if answers is None else Gold.of(job, answers)
+    job.copies, job.open_pairs = untold.copies, untold.open_pairs
+    job.rows = replace(job.rows, vote=untold.rows.vote)
+    fitted = fit_part(job, "")
+    answers = None if gold is None else predict(job, fitted, fabric)
+    if fabric.broadcast(gold is not None and answers is not None and gold.is_overturned(answers.judging)):
+        jobs, judged_by = Gold.folds(job)
+        fits = [fit_part(each, f"{UNTOLD}-{number}") for number, each in enumerate(jobs)]
+        if gold is not None:
+            judges = [predict(each, fit, fabric).judging for each, fit in zip(jobs, fits, strict=True)]
+            gold = replace(gold, judges=judges, judged_by=judged_by)
+    return fitted, None if gold is None or answers is None else gold.correct(answers)
+
+
+def _fit_merged(
+    job: Job, fit_part: FitPart, fabric: Fabric, progress: Progress | None, part: str = ""
+) -> tuple[Fitted, Answers | None]:
+    """Fit a job and ask it; the job's votes change where annotators copy each other.
+
+    A method that judges items has then learned that they are right, because they agree, and is fitted again; others
+    are asked again.
+    """
+    first, fitted = fabric.global_rank == 0, fit_part(job, part)
     answers = predict(job, fitted, fabric) if first else None
     found: tuple[Copies, Copies] | None = fabric.broadcast(None if answers is None else _search_copies(job, answers))
     if found is None:
@@ -56,14 +85,14 @@ def fit_and_predict(
     if first and progress is not None:
         for record in job.copies:
             progress.note(f"Warning: {describe_copies(record)}")
-    fitted = fit_part(MERGED) if job.method_class.by_item else fitted
+    fitted = fit_part(job, f"{part}-{MERGED}" if part else MERGED) if job.method_class.by_item else fitted
     return fitted, predict(job, fitted, fabric) if first else None
 
 
 def _search_copies(job: Job, answers: Answers) -> tuple[Copies, Copies] | None:
     """Return what `find_copies` finds in all answers and what inputs say; None where annotators are not known."""
-    who, kept = job.table.annotator_codes, answers.by_input
-    if who is None or kept is None:
+    who, kept = job.table.annotator_codes, answers.judging.kept
+    if who is None:
         return None
     rows = np.arange(len(who)) if job.counted is None else job.counted
     step = -(-(len(rows) + len(kept.items)) * job.spec.n_classes // MOST_NUMBERS)
@@ -84,7 +113,7 @@ def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
         )
 
 
-def train_into(folder: Path, job: Job, session: Session, part: str = "") -> Fitted:
+def train_into(folder: Path, session: Session, job: Job, part: str = "") -> Fitted:
     """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`.
 
     `part` is the part of the state that a second fit has.

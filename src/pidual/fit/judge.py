@@ -24,10 +24,21 @@ from ..detect.class_confusions import describe_classes
 from ..detect.copies import find_open_pair
 from ..detect.counts import Counts
 from ..detect.evaluate import evaluation, find_false_claims
+from ..detect.sentences import describe_contradiction
 from ..learn.engine import Fitted, collapse
 from ..run.predictions import Predictions
 from ..run.records.reading import FORMAT
-from ..run.records.summary import Agreement, Classes, Consensus, Detection, Guard, Rate, Summary, Verdict
+from ..run.records.summary import (
+    Agreement,
+    Classes,
+    Consensus,
+    Detection,
+    GoldEstimates,
+    Guard,
+    Rate,
+    Summary,
+    Verdict,
+)
 from .effects import pi_effects
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
@@ -70,15 +81,14 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
     together = job.together if rows is None else job.together[rows]
-    noise = noise_rate(together, scores.quality, scores.stated)
+    gold = None if answers.gold is None else answers.gold.estimates
+    noise = noise_rate(together, scores.quality, scores.stated) if gold is None else gold.noise
     findings = expected_findings(counted, scores.full, scores.unaided)
-    consensus = _describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
-    found = _find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
-    effects = None
-    if answers.judge is not None and answers.rows is not None:
-        truth = posteriors.label[group_of_rows(job.rows.groups)]
-        how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
-        effects = pi_effects(answers.judge.model, answers.rows, *how)
+    consensus = _describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)), gold)
+    found = _find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus, gold)
+    truth = posteriors.label[group_of_rows(job.rows.groups)]
+    how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
+    effects = pi_effects(answers.judging.judge.model, answers.judging.rows, *how)
     counts = Counts.of_predictions(counted, posteriors)
     agreement, classes = _describe_people(counted, counts)
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
@@ -103,9 +113,11 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         pi_effects=effects,
         agreement=agreement,
         copies=job.copies,
+        gold=gold,
     )
     items = describe_items(counted, posteriors)
-    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies)
+    known = None if answers.gold is None else answers.gold.annotators
+    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, known)
     by_class = describe_annotator_classes(counted, annotators, counts)
     return Results(predictions, items, annotators, summary, by_class)
 
@@ -118,8 +130,10 @@ def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreemen
     return agreement, describe_classes(counts, classes, people=who is not None)
 
 
-def _describe_consensus(posteriors: Posteriors, answers: float) -> Consensus:
+def _describe_consensus(posteriors: Posteriors, answers: float, gold: GoldEstimates | None) -> Consensus:
     """State how often the consensus is right, with its range, and what the answers to an item count as."""
+    if gold is not None:
+        return Consensus(gold.accuracy.rate, gold.accuracy.low, gold.accuracy.high, gold.votes, answers)
     accuracy, (low, high) = float(posteriors.quality.mean()), posteriors.stated.mean(1).tolist()
     return Consensus(accuracy, min(low, accuracy), max(high, accuracy), float(posteriors.votes.mean()), answers)
 
@@ -133,6 +147,7 @@ def _find_verdict(
     findings: Detection,
     memorised: list[str],
     consensus: Consensus,
+    gold: GoldEstimates | None,
 ) -> Verdict:
     """Judge whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
@@ -154,6 +169,7 @@ def _find_verdict(
     return Verdict.of(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
+            describe_contradiction(gold),
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
             verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if learns_x else None,
@@ -166,8 +182,8 @@ def _find_verdict(
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(disagrees, noise.rate, per_item),
-            verdict.find_half_wrong(noise.rate, per_item),
-            verdict.find_unsure_consensus(consensus),
+            verdict.find_half_wrong(noise.rate, per_item) if gold is None else None,
+            verdict.find_unsure_consensus(consensus) if gold is None else None,
             find_open_pair(job.open_pairs),
         ],
     )

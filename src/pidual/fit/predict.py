@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from ..data import SPLITS
 from ..detect import Posteriors
+from ..detect.gold import GoldFound
 from ..errors import DivergedError
 from ..learn.answers.judging import LEAST, Judge, fit_judge, log_of
+from ..learn.answers.model import Answers as SaidAnswers
 from ..learn.answers.model import log_softmax
 from ..learn.answers.posterior import Posterior
 from ..learn.answers.rows import AnswerRows
@@ -46,20 +48,17 @@ class Answers:
         Of all items.
     scores : RowScores
         What the predictions are made of, and more.
-    rows : AnswerRows, optional
-        All annotations, and how their PI is read.
-    judge : Judge, optional
-        How answers come about.
-    by_input : ItemProbabilities, optional
-        What f says about the items.
+    judging : Judging
+        How items are judged by all of their answers.
+    gold : GoldFound, optional
+        What items of known class say about all, where these are enough.
     """
 
     predictions: Predictions
     posteriors: Posteriors
     scores: "RowScores"
-    rows: AnswerRows | None = None
-    judge: Judge | None = None
-    by_input: "ItemProbabilities | None" = None
+    judging: "Judging"
+    gold: GoldFound | None = None
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
@@ -72,8 +71,9 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
             rows, judge = fitted.answers, fitted.judge
         else:
             rows, judge = _fit_beside(job, kept, tempered)
-        posteriors = judge_all(job, fitted, fabric, rows, judge, kept, found, tempered)
-    return Answers(found.predictions(job, posteriors), posteriors, found, rows, judge, kept)
+        judging = Judging(job, fitted, fabric, rows, judge, kept, tempered)
+        posteriors = judging.judge_all(found)
+    return Answers(found.predictions(job, posteriors), posteriors, found, judging)
 
 
 def predict_alone(job: Job, fitted: Fitted, fabric: Fabric) -> Predictions:
@@ -302,45 +302,73 @@ def _fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) ->
     return rows, fit_judge(rows.of(items, learned)[0], log_p, truth=rows.truth(items))
 
 
-def judge_all(
-    job: Job,
-    fitted: Fitted,
-    fabric: Fabric,
-    rows: AnswerRows,
-    judge: Judge,
-    kept: ItemProbabilities,
-    found: RowScores,
-    tempered: Tempered | None,
-) -> Posteriors:
-    """Work out posteriors of all items, by f and all answers to each; the quality of annotations goes to `found`.
+@dataclass(frozen=True)
+class Judging:
+    """A fitted method, and how it judges items by what f says and all of their answers.
 
-    f is asked once more where its probabilities were too many to keep.
+    Parameters
+    ----------
+    job : Job
+    fitted : Fitted
+    fabric : Fabric
+    rows : AnswerRows
+        All annotations, and how their PI is read.
+    judge : Judge
+        How answers come about.
+    kept : ItemProbabilities
+        What f says about the items.
+    tempered : Tempered, optional
     """
-    posteriors = Posteriors.empty(len(job.rows.groups), job.spec.n_classes)
-    if job.method_class.by_item:
-        found.columns["gate"] = np.zeros(len(job.rows), np.float32)
 
-    def put(items: Ints, log_p: Floats) -> None:
-        answers, index = rows.of(items)
-        log_p = log_p if tempered is None else tempered(items, log_p)
-        said = judge(answers, log_p, rows.truth(items))
-        posteriors.put(items, said.q)
-        posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
-        found.judge(index, said)
-        if job.method_class.by_item:
-            by_chance = np.exp(-np.maximum(judge.model.skills(answers), 0.0))  # share of right answers given anyway
-            found.columns["gate"][index] = 1 - said.full * (1 - by_chance)
+    job: Job
+    fitted: Fitted
+    fabric: Fabric
+    rows: AnswerRows
+    judge: Judge
+    kept: ItemProbabilities
+    tempered: Tempered | None
 
-    if isinstance(fitted, ClosedFit):
-        for items in chunks(job):
-            put(items, log_of(fitted.probabilities(items)))
-    elif kept.every == 1:
-        for items in chunks(job):
-            put(items, kept.log_p[items].astype(np.float64))
-    else:
-        for each in _scored(job, fitted, fabric):
-            put(each.items, log_of(each.of_items()))
-    return posteriors
+    def ask(self, wanted: NDArray[np.bool_] | None = None) -> Iterator[tuple[Ints, Floats]]:
+        """Yield items, all or those that are wanted (n,), and their log-probabilities, some at a time.
+
+        f is asked once more where its probabilities were too many to keep.
+        """
+        for items, log_p in self._ask(wanted):
+            yield items, log_p if self.tempered is None else self.tempered(items, log_p)
+
+    def _ask(self, wanted: NDArray[np.bool_] | None) -> Iterator[tuple[Ints, Floats]]:
+        if not isinstance(self.fitted, ClosedFit) and self.kept.every > 1:
+            for each in _scored(self.job, self.fitted, self.fabric):
+                chosen = slice(None) if wanted is None else wanted[each.items]
+                yield each.items[chosen], log_of(each.of_items()[chosen])
+            return
+        for items in chunks(self.job):
+            items = items if wanted is None else items[wanted[items]]
+            if len(items) and isinstance(self.fitted, ClosedFit):
+                yield items, log_of(self.fitted.probabilities(items))
+            elif len(items):
+                yield items, self.kept.log_p[items].astype(np.float64)
+
+    def judge_all(self, found: RowScores) -> Posteriors:
+        """Work out posteriors of all items, by f and all answers; the quality of annotations goes to `found`."""
+        posteriors = Posteriors.empty(len(self.job.rows.groups), self.job.spec.n_classes)
+        for items, log_p in self.ask():
+            answers, index = self.rows.of(items)
+            said = self.judge(answers, log_p, self.rows.truth(items))
+            posteriors.put(items, said.q)
+            posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
+            found.judge(index, said)
+            self.put_gate(answers, index, said.full, found)
+        return posteriors
+
+    def put_gate(self, answers: SaidAnswers, index: Ints, full: Floats, found: RowScores) -> None:
+        """Keep how likely each answer was given by chance, where the method judges items."""
+        if self.job.method_class.by_item:
+            gate = found.columns.setdefault("gate", np.zeros(len(self.job.rows), np.float32))
+            by_chance = np.exp(
+                -np.maximum(self.judge.model.skills(answers), 0.0)
+            )  # share of right answers given anyway
+            gate[index] = 1 - full * (1 - by_chance)
 
 
 def group_of_rows(groups: Groups) -> NDArray[np.int64]:

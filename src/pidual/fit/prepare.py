@@ -10,11 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from ..data import AnnotationTable, Inputs, x_rows
+from ..data import AnnotationTable, Inputs, add_known, x_rows
 from ..data.pi import PIEncoder
 from ..data.pi.checks import Problem, check_pi
 from ..data.pi.random_pi import derive_seed
 from ..data.table import describe_repeats
+from ..detect.gold import LEAST_GOLD
+from ..detect.sentences import describe_few_gold
 from ..errors import DataError, UsageError
 from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
@@ -125,6 +127,12 @@ class Job:
         return None if codes is None else np.flatnonzero(~pd.Series(codes).duplicated(keep="last").to_numpy())
 
     @property
+    def n_gold(self) -> int:
+        """Return the number of items of known class."""
+        known = self.rows.truth
+        return 0 if known is None else len(self.rows.item[known >= 0].unique())
+
+    @property
     def trains(self) -> bool:
         """Return whether a network is trained."""
         return self.network.name not in WITHOUT_TRAINING
@@ -172,6 +180,7 @@ def prepare(
     check_method(options.method)
     if truth is not None and options.method != "latent_truth":
         raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
+    truth = add_known(table, truth) if options.method == "latent_truth" else None
     _check_judging(inputs, options, table)
     joined = _join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
@@ -208,7 +217,7 @@ def prepare(
         own = module is None and name in NETWORKS
         build = method_maker(options.method, method_options, spec, make, twice=not own)
         threads = choose_threads(check_build(build), training.batch_size, options.threads)
-    return Job(
+    job = Job(
         table=table,
         inputs=inputs,
         options=replace(options, valid_fraction=joined.valid_fraction),
@@ -231,6 +240,9 @@ def prepare(
         choice=choice,
         pi_health=[PIProblem(*problem) for problem in joined.pi_health],
     )
+    if 0 < job.n_gold < LEAST_GOLD:
+        job.warnings.append(describe_few_gold(job.n_gold))
+    return job
 
 
 def _choose_network(

@@ -15,7 +15,7 @@ from ..people import listed
 from ..sources.base import Source
 from ..sources.in_arrow import Long
 
-_NAMED = ("item", "task", "label", "y", "gold", "split")  # columns that say themselves what they are
+_NAMED = ("item", "task", "label", "y", "gold", "split", "truth")  # columns that say themselves what they are
 _LOOKED_AT, _MOST = 200, 50  # columns that are looked at, and different values of one
 
 

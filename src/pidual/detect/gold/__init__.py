@@ -2,15 +2,19 @@
 
 from .calibrator import LEAST_GOLD, Calibrator, Evidence, held_out
 from .estimates import Interval, Known
-from .plan import choose_items, expected_half_widths
+from .found import GoldFound, describe_estimates
+from .plan import choose_items, expected_half_widths, spread_sample
 
 __all__ = [
     "LEAST_GOLD",
     "Calibrator",
     "Evidence",
+    "GoldFound",
     "Interval",
     "Known",
     "choose_items",
+    "describe_estimates",
     "expected_half_widths",
     "held_out",
+    "spread_sample",
 ]

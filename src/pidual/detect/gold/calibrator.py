@@ -8,7 +8,7 @@ should be, c which classes it favours, w_x what inputs count, w_a whose answers 
 regression with normal priors around no change; eight widths of priors are weighted by their evidence (Laplace).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -56,6 +56,17 @@ class Evidence:
         least = np.log(min(LEAST, 10 * LEAST / log_p0.shape[1]))
         x = np.zeros(log_p0.shape) if log_f is None else _centred(np.maximum(log_f, least))
         return cls(_centred(np.maximum(log_p0, least)), x, item, annotator, _centred(log_answer))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Evidence]") -> "Evidence":
+        """Return the evidence of the items of all parts, in this order."""
+        first = np.cumsum([0, *(len(part.log_p0) for part in parts)])
+        item = np.concatenate([part.item + start for part, start in zip(parts, first[:-1], strict=True)])
+        p0, f, who, answers = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("log_p0", "log_f", "annotator", "log_answer")
+        )
+        return cls(p0, f, item, who, answers)
 
     def take(self, items: Ints) -> "Evidence":
         """Return the evidence of some items, which get new numbers in this order."""
@@ -115,7 +126,7 @@ class Calibrator:
             found += share * _softmax(s)
         return found
 
-    def quality(self, items: Evidence, label: Ints, power: Floats) -> Floats:
+    def quality(self, items: Evidence, label: Ints, power: Floats, own: Floats | None = None) -> Floats:
         """Return how likely each answer is right where it counts half itself (R,): a ranking, not to be averaged.
 
         Parameters
@@ -124,11 +135,13 @@ class Calibrator:
         label : int array (R,)
         power : array (R,)
             What each answer counts in p0: tau b of its item.
+        own : array (R, K), optional
+            What of E is left out where an answer is judged; by default the half of its own.
         """
         found, rows = np.zeros(len(label)), np.arange(len(label))
+        own = (1 - OWN_WEIGHT) * items.log_answer if own is None else own
         for share, s, g, w in self._scores(items):
-            own = (1 - OWN_WEIGHT) * (g * power + w)
-            found += share * _softmax(s[items.item] - own[:, None] * items.log_answer)[rows, label]
+            found += share * _softmax(s[items.item] - (g * power + w)[:, None] * own)[rows, label]
         return found
 
     def _scores(self, items: Evidence) -> Iterator[tuple[float, Floats, float, Floats]]:

@@ -34,55 +34,68 @@ class Interval:
 
 @dataclass(frozen=True)
 class Known:
-    """All answers, and the gold items.
+    """What a calibrator says, and what is known about the gold items.
 
     Parameters
     ----------
-    p : array (N, K)
-        Calibrated posterior of all items: `Calibrator`, and on gold items `held_out`.
+    best : array (N,)
+        Probability of the consensus of every item; on gold items it does not matter.
+    mean : array (K,)
+        Mean of p over all items.
+    said : array (R,)
+        p of the class that each answer says.
     item, label, annotator : int arrays (R,)
         Number of the item of each answer, code of its label, and of who gave it, -1 where that is not known.
     gold, truth : int arrays (n,)
         Items of known class, and their classes.
+    p_gold : array (n, K)
+        p of these, by calibrators that have not seen them, such as `held_out`; `mean` and `said` have the same.
     """
 
-    p: Floats
+    best: Floats
+    mean: Floats
+    said: Floats
     item: Ints
     label: Ints
     annotator: Ints
     gold: Ints
     truth: Ints
+    p_gold: Floats
+
+    @classmethod
+    def of(cls, p: Floats, item: Ints, label: Ints, annotator: Ints, gold: Ints, truth: Ints) -> "Known":
+        """Take all from p (N, K)."""
+        return cls(p.max(1), p.mean(0), p[item, label], item, label, annotator, gold, truth, p[gold])
 
     @cached_property
     def _off(self) -> tuple[Ints, Floats]:
         """Find the answers to gold, and whether each is right, less the probability of that."""
-        truth = np.full(len(self.p), -1)
+        truth = np.full(len(self.best), -1)
         truth[self.gold] = self.truth
         rows = np.flatnonzero(truth[self.item] >= 0)
-        item, label = self.item[rows], self.label[rows]
-        return rows, (label == truth[item]) - self.p[item, label]
+        return rows, (self.label[rows] == truth[self.item[rows]]) - self.said[rows]
 
     def noise(self) -> Interval:
         """Estimate the share of wrong answers."""
-        rows, off = self._off
-        answers = np.bincount(self.item, minlength=len(self.p))
-        wrong = np.bincount(self.item, 1 - self.p[self.item, self.label], len(self.p))
-        m, of_item = wrong / answers.mean(), np.bincount(self.item[rows], off, len(self.p)) / answers.mean()
-        return estimate_mean((m - of_item)[self.gold], m[self.gold], float(m.mean()), len(m))
+        (rows, off), n = self._off, len(self.best)
+        answers = np.bincount(self.item, minlength=n)
+        m = np.bincount(self.item, 1 - self.said, n) / answers.mean()
+        of_item = np.bincount(self.item[rows], off, n) / answers.mean()
+        return estimate_mean((m - of_item)[self.gold], m[self.gold], float(m.mean()), n)
 
     def shares(self) -> list[Interval]:
         """Estimate the share of items of each class; of two classes fail and pass it is the corrected pass rate."""
         return [
-            estimate_mean((self.truth == k) * 1.0, m[self.gold], float(m.mean()), len(m))
-            for k, m in enumerate(self.p.T)
+            estimate_mean((self.truth == k) * 1.0, m, float(self.mean[k]), len(self.best))
+            for k, m in enumerate(self.p_gold.T)
         ]
 
     def accuracy(self) -> Interval:
         """Estimate how many of the items without gold have a consensus that is right."""
-        m, right = self.p.max(1), self.p[self.gold].argmax(1) == self.truth
-        n, n_right, n_rest = len(right), int(right.sum()), len(self.p) - len(right)
-        rest = float(m.sum() - m[self.gold].sum()) / max(1, n_rest)
-        found = estimate_mean(right * 1.0, m[self.gold], rest, len(m), rest=True)
+        m, right = self.p_gold.max(1), self.p_gold.argmax(1) == self.truth
+        n, n_right, n_rest = len(right), int(right.sum()), len(self.best) - len(right)
+        rest = float(self.best.sum() - self.best[self.gold].sum()) / max(1, n_rest)
+        found = estimate_mean(right * 1.0, m, rest, len(self.best), rest=True)
         if not n_rest or n >= FEW_GOLD or n - n_right >= FEW_WRONG:
             return found
         low, high = (float(end) for end in wilson_interval(n_right, n))
@@ -101,7 +114,7 @@ class Known:
         def per_person(values: Floats, who: Ints = who) -> Floats:
             return np.asarray(np.bincount(who, values, n_annotators), np.float64)
 
-        expected = per_person(self.p[self.item[every], self.label[every]], self.annotator[every])
+        expected = per_person(self.said[every], self.annotator[every])
         n, g = per_person(np.ones(len(every)), self.annotator[every]), per_person(np.ones(len(rows)))
         d = per_person(off) / np.maximum(g, 1)
         squares = per_person((off - d[who]) ** 2)
@@ -112,7 +125,7 @@ class Known:
         weight = some / (between + v)
         weight /= max(weight.sum(), 1e-300)
         mu = float(weight @ d)
-        pull = np.bincount(item, (weight / np.maximum(g, 1))[who] * (off - mu), len(self.p))  # of each item on mu
+        pull = np.bincount(item, (weight / np.maximum(g, 1))[who] * (off - mu), len(self.best))  # of each item on mu
         var_mu = float(pull @ pull) * len(self.gold) / max(1, len(self.gold) - 1)
         keep = between / (between + v)
         with np.errstate(invalid="ignore"):

@@ -8,7 +8,7 @@ for intervals.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .estimates import t_quantile
 
@@ -43,6 +43,16 @@ def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | No
     items, n = items[np.argsort(confidence[items], kind="stable")], min(n, len(items))
     places = np.floor((np.arange(n) + rng.random()) * (len(items) / max(1, n))).astype(np.int64)
     return np.asarray(rng.permutation(items[places]))
+
+
+def spread_sample(quality: ArrayLike, is_issue: ArrayLike, n: int) -> Ints:
+    """Return n labels spread evenly over those that look wrong and half as many beyond, worst first, as positions.
+
+    Decisions on them tell how good the list is much sooner than those on the worst labels do (docs/loop.md).
+    """
+    order = np.argsort(np.asarray(quality), kind="stable")
+    n_listed = min(len(order), int(1.5 * np.count_nonzero(is_issue))) or len(order)
+    return order[np.unique(np.linspace(0, n_listed - 1, min(n, n_listed)).astype(np.int64))]
 
 
 def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[float, float, Floats]:

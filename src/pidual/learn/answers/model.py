@@ -113,6 +113,12 @@ class Answers:
         """Sums weighted rows by item: (n, R)."""
         return _sums(self.item, np.arange(len(self.item)), self.weight, (self.n_items, len(self.item)))
 
+    def of_vote(self, log_p: Floats) -> Floats:
+        """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
+        sums = np.zeros((int(self.vote.max(initial=-1)) + 1, log_p.shape[1]))
+        np.add.at(sums, self.vote, self.weight[:, None] * log_p)
+        return np.asarray(sums[self.vote])
+
     @cached_property
     def parts(self) -> list[tuple[slice, "Answers"]]:
         """The answers to some items at a time, of moderate size."""

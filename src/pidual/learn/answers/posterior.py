@@ -74,14 +74,14 @@ def put_together(
     if misleading is None:
         by_item = tau * (answers.by_item @ log_p)
         all_answers, at_most = b * by_item, by_item
-        own, vote = power * log_p, power * _of_vote(answers, log_p)
+        own, vote = power * log_p, power * answers.of_vote(log_p)
         joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
     else:
         k = answers.n_classes
         pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
         by_item = tau * (answers.by_item @ pairs)
         by_pair = b * by_item
-        others = by_pair[answers.item] - power * _of_vote(answers, pairs)
+        others = by_pair[answers.item] - power * answers.of_vote(pairs)
         all_answers, at_most = (misleading.of_truth(each.reshape(-1, k, k)) for each in (by_pair, by_item))
         joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
     log_q = log_softmax(only_known(prior + all_answers, truth))
@@ -97,13 +97,6 @@ def put_together(
     return Posterior(q, quality, full, unaided, votes, stated, stated_items)
 
 
-def _of_vote(answers: Answers, log_p: Floats) -> Floats:
-    """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
-    sums = np.zeros((int(answers.vote.max(initial=-1)) + 1, log_p.shape[1]))
-    np.add.at(sums, answers.vote, answers.weight[:, None] * log_p)
-    return np.asarray(sums[answers.vote])
-
-
 def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, given the input and the other votes on its item (R,)."""
     return _given_others(log_f[answers.item], _of_others(answers, log_p), log_p, tau)
@@ -111,7 +104,7 @@ def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) ->
 
 def _of_others(answers: Answers, log_p: Floats) -> Floats:
     """Return the weighted sum of log P over all rows of the other votes on each answer's item (R, K)."""
-    return np.asarray((answers.by_item @ log_p)[answers.item] - _of_vote(answers, log_p))
+    return np.asarray((answers.by_item @ log_p)[answers.item] - answers.of_vote(log_p))
 
 
 def _given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:

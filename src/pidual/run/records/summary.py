@@ -192,33 +192,53 @@ class Classes(Record, frozen=True):
             raise ValueError("must have a row and a column of transitions for each of its names")
 
 
-class ReviewedConsensus(Rate, frozen=True):
-    """For how many items the consensus is wrong: as stated, and by decisions; logit P(wrong) = a + b logit(stated)."""
+class ClassShare(Rate, frozen=True):
+    """The share of items of a class, with its interval."""
 
-    stated: Share
-    a: Number
-    b: Number
+    label: Label | float | bool = field(name="class")
 
 
-class Calibration(Record, frozen=True):
-    """What decisions of reviewers say about all labels; logit P(wrong) = a + b logit(1 - quality)."""
+class GoldEstimates(Record, frozen=True):
+    """What items of known class (gold) say about all items, with 95% intervals.
 
-    n_decisions: Count
-    n_wrong: Count
+    Parameters
+    ----------
+    n_gold : int
+        Items of known class.
+    sharpness : float
+        By which the votes that the answers count as are multiplied; `votes` are so multiplied.
+    noise, accuracy : Rate
+        Share of wrong labels, and of the items without a known class whose consensus is right.
+    shares : list of ClassShare
+        Of the items, by class.
+    stated_noise, stated_accuracy : float
+        What is stated without gold.
+    contradicted : bool
+        Whether the interval of one of them excludes that.
+    precision, cutoff, n_issues
+        Of decisions of reviewers on a finished run: share of wrong labels among those that look wrong, the quality
+        below which labels should be called wrong, and how many are.
+    """
+
+    n_gold: Count
+    sharpness: Number
+    votes: AtLeast0
     noise: Rate
-    precision: Rate | None
-    cutoff: Share
-    n_issues: Count
-    a: Number
-    b: Number
-    consensus: ReviewedConsensus
+    accuracy: Rate
+    shares: list[ClassShare]
+    stated_noise: Share
+    stated_accuracy: Share
+    contradicted: bool
+    precision: Rate | None = None
+    cutoff: Share | None = None
+    n_issues: Count | None = None
 
 
 class FromRun(Record, frozen=True):
     """What the decisions on a run were, and what they have changed; pairs are of before and after."""
 
     run: str
-    calibration: Calibration | None
+    calibration: GoldEstimates | None
     n_decisions: Count
     n_unsure: Count
     n_wrong: Count
@@ -289,6 +309,8 @@ class Summary(Judged, frozen=True):
         Krippendorff's alpha and kappas of annotators
     copies : list of CopyGroup
         clusters of annotators who copy each other, with items in common and same answers
+    gold : GoldEstimates
+        what items of known class say about all, from 20 of them on
     from_run : FromRun
         of `fit --from`: the decisions used and what they changed
     seconds_total : float
@@ -315,6 +337,7 @@ class Summary(Judged, frozen=True):
     pi_effects: list[PIEffect] | None = None
     agreement: Agreement | None = None
     copies: list[CopyGroup] = field(default_factory=list)
+    gold: GoldEstimates | None = None
     from_run: FromRun | None = None
     seconds_total: Seconds | None = None
     run_id: str = ""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Meta, Struct
 
-from ...detect.calibration import spread_sample
+from ...detect.gold import spread_sample
 from ...metrics import finite_or_none, wilson_interval
 from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
@@ -72,7 +72,7 @@ class Suspects:
         Its decisions.
     sample : int
         This many labels, spread over those that look wrong and half as many beyond, come first: see
-        `detect.calibration.spread_sample`. 0 shows the worst first.
+        `detect.spread_sample`. 0 shows the worst first.
     """
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):
