@@ -246,8 +246,8 @@ def find_unsure_consensus(consensus: Consensus) -> str | None:
         return None
     return (
         f"Counted as {consensus.votes:.1f} votes an item, the answers leave the consensus right for "
-        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them. Have 50 items checked by "
-        "somebody you trust."
+        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them; have 50 items checked: "
+        "`pidual next RUN --gold 50`."
     )
 
 

@@ -2,7 +2,7 @@
 
 from .calibrator import LEAST_GOLD, Calibrator, Evidence, held_out
 from .estimates import Interval, Known
-from .plan import choose_items, expected_half_widths
+from .plan import choose_items, expected_half_widths, half_width
 
 __all__ = [
     "LEAST_GOLD",
@@ -12,5 +12,6 @@ __all__ = [
     "Known",
     "choose_items",
     "expected_half_widths",
+    "half_width",
     "held_out",
 ]
