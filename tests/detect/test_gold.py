@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
-from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out, spread_sample
+from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out
 from pidual.detect.gold.calibrator import SD_CLASSES
 from pidual.detect.gold.estimates import estimate_mean
 
@@ -244,19 +244,22 @@ def test_the_half_widths_to_expect_are_those_of_plain_loops():
     _, label, evidence = make_crowd(n=40)
     p = np.exp(log_softmax(evidence.log_p0))
     noise, accuracy, shares = expected_half_widths(p, evidence.item, label, 10)
-    scale = student.ppf(0.975, 8) * np.sqrt((1 - 10 / 40) / 10)
-    variances = []
+
+    def half(mean, variance, rest=1 - 10 / 40):
+        h = (10 * mean + 2) / 14
+        se = np.sqrt((9 * variance + 2 * h * (1 - h)) / 11 / 10 * rest)
+        e = (10 * mean + 2 * h) / 12
+        ends = [np.log(e / (1 - e)) + sign * student.ppf(0.975, 8) * se / (e * (1 - e)) for sign in (-1, 1)]
+        low, high = 1 / (1 + np.exp(-np.array(ends)))
+        return (high - low) / 2
+
+    variances, expected = [], []
     for i in range(40):
         wrong = [(label[evidence.item == i] != k).sum() / 4 for k in range(3)]
         mean = sum(p[i, k] * wrong[k] for k in range(3))
         variances.append(sum(p[i, k] * (wrong[k] - mean) ** 2 for k in range(3)))
-    assert noise == pytest.approx(scale * np.sqrt(np.mean(variances)))
-    assert accuracy == pytest.approx(scale * np.sqrt(np.mean([row.max() * (1 - row.max()) for row in p])))
-    assert shares[1] == pytest.approx(scale * np.sqrt(np.mean(p[:, 1] * (1 - p[:, 1]))))
-
-
-def test_labels_to_look_at_are_spread_over_the_list_and_beyond():
-    quality = np.random.default_rng(0).permutation(np.linspace(0, 1, 1001))
-    rows = spread_sample(quality, quality < 0.2, 31)
-    np.testing.assert_allclose(quality[rows], np.linspace(0, 0.299, 31), atol=1e-3)
-    assert len(spread_sample(quality, np.zeros(1001, bool), 5)) == 5
+        expected.append(mean)
+    best = p.max(1)
+    assert noise == pytest.approx(half(np.mean(expected), np.mean(variances)))
+    assert accuracy == pytest.approx(half(best.mean(), np.mean(best * (1 - best)), 1 + 10 / 30))
+    assert shares[1] == pytest.approx(half(p[:, 1].mean(), np.mean(p[:, 1] * (1 - p[:, 1]))))

@@ -147,6 +147,26 @@ def test_labels_stay_where_the_consensus_is_not_sure_enough(fitted, folder):
     assert (folder / "clean.csv").read_bytes() == (fitted / "labels.csv").read_bytes()
 
 
+def test_items_that_are_sure_enough_are_counted_with_the_share_expected_wrong(fitted, folder):
+    items = Run.open(fitted / "run").items
+    quality = items["consensus_quality"].to_numpy(float)
+    sure = quality >= 0.95
+    assert 0 < sure.sum() < len(items) == 40
+    counts = f"{sure.sum()} of 40 items have a consensus that is at least 95% likely"
+    expected = f"{counts}; {100 * (1 - quality[sure].mean()):.1f}% of them are expected to be wrong\n"
+    out, changes = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv", "--sure", "95%")
+    assert out.endswith(f"list of changes\n{expected}")
+    assert (changes["consensus_quality"] >= 0.95).all()
+    code, out, _ = run_cli(["export", fitted / "run", "soft.csv", "--to", "csv", "--soft", "--sure", "0.95"])
+    assert (code, out) == (0, f"soft.csv: the probability of every class for {sure.sum()} items\n{expected}")
+    assert set(pd.read_csv("soft.csv")["item"].astype(str)) == set(items["item"][sure].astype(str))
+    code, out, _ = run_cli(["export", fitted / "run", "soft.csv", "--to", "csv", "--soft", "--sure", "1", "--force"])
+    assert (code, out.splitlines()[1]) == (0, "0 of 40 items have a consensus that is at least 100% likely")
+    code, out, err = run_cli(["export", fitted / "run", "none.csv", "--to", "csv", "--sure", "95"])
+    assert (code, out) == (2, "")
+    assert err == "Error: --sure takes a share such as 95% or 0.95, not '95'.\n"
+
+
 def test_what_reviewers_decided_comes_before_the_consensus(fitted, folder):
     shutil.copytree(fitted / "run", folder / "run")
     run = Run.open("run")

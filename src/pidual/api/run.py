@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..data.pi.kinds import value_text
-from ..detect import Choice, list_labels, next_answers
+from ..detect import Choice, list_labels, next_answers, next_gold
 from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError
 from ..errors.handling import explaining_failed_writes
@@ -125,6 +125,10 @@ class Run(RunFiles):
             Largest number of answers from one annotator.
         """
         return next_answers(self, budget, per_annotator=per_annotator)
+
+    def next_gold(self, n: int) -> pd.DataFrame:
+        """List n items to have checked, to be filled in and given back with `--truth`; see `detect.next_gold`."""
+        return next_gold(self, n, self.about_items)
 
     @property
     def reviews(self) -> pd.DataFrame:

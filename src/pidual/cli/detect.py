@@ -1,8 +1,6 @@
 """`pidual detect` and `pidual report`: what a run, or any classifier, says about labels."""
 
-import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +8,7 @@ import click
 
 from ..errors import RunError, TooManyIssues, UsageError
 from .common import check_ending, print_table, said_warnings, say, write_table
-from .options import PATH, json_option, names, run_argument, unquoted
+from .options import PATH, json_option, names, parse_number, run_argument, unquoted
 
 DIGITS = 4  # of shares and scores in CSV
 
@@ -97,9 +95,9 @@ def detect(
     share = limit = None
     if per_class is not None:
         takes = "--per-class takes a number of labels such as 20 or a share such as 5%"
-        share = _parse_number(per_class, takes, lambda n: 0 < n < 1 or (n % 1 == 0 < n and not per_class.endswith("%")))
+        share = parse_number(per_class, takes, lambda n: 0 < n < 1 or (n % 1 == 0 < n and not per_class.endswith("%")))
     if fail_over is not None:
-        limit = _parse_number(fail_over, "--fail-over takes a share such as 5% or 0.05", lambda n: 0 <= n <= 1)
+        limit = parse_number(fail_over, "--fail-over takes a share such as 5% or 0.05", lambda n: 0 <= n <= 1)
     choice = Choice(_parse_cutoff(cutoff, run), budget, share, only, by, resting)
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError(
@@ -212,22 +210,13 @@ def _parse_cutoff(text: str | None, path: Path | None) -> float | None:
         return None
     if text != "reviewed":
         takes = "--cutoff takes auto, reviewed or a number between 0 and 1"
-        return _parse_number(text, takes, lambda n: 0 <= n <= 1)
+        return parse_number(text, takes, lambda n: 0 <= n <= 1)
     from ..api.run import Run
 
     found = None if path is None else Run.open(path).calibration
     if found is None or found.cutoff is None:
         raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten items (`pidual review`).")
     return found.cutoff
-
-
-def _parse_number(text: str, takes: str, is_valid: Callable[[float], bool]) -> float:
-    """Parse 5% as 0.05, and a number as it is."""
-    with contextlib.suppress(ValueError):
-        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-        if is_valid(number):
-            return number
-    raise UsageError(f"{takes}, not '{text}'.")
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError
 from .common import name_of, writing_file
-from .options import PATH, json_option, run_argument, table_option
+from .options import PATH, json_option, parse_number, run_argument, table_option
 
 if TYPE_CHECKING:
     from ..api.run import Run
@@ -30,17 +30,15 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
 @click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
     "--sure",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    show_default=True,
-    metavar="P",
-    help="Change labels only if the consensus is at least this likely.",
+    metavar="PERCENT",
+    help="Change labels only of items whose consensus is at least this likely, such as 95%; with --soft, write only "
+    "these items.",
 )
 @table_option
 @click.option("--force", is_flag=True, help="Replace OUT.")
 @json_option("Print a summary as JSON.")
 def export(
-    run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
+    run: Path, out: Path | None, to: str, soft: bool, sure: str | None, table: Path | None, force: bool, as_json: bool
 ) -> None:
     """Write the table of a RUN with corrected labels, or its network.
 
@@ -62,8 +60,10 @@ def export(
 
     if soft and to not in TABLES:
         raise UsageError(f"--soft writes a table; use it with --to {', '.join(TABLES)}.")
-    if (to in ("onnx", "torch") or soft) and (sure or table):
+    if (to in ("onnx", "torch") and (sure or table)) or (soft and table):
         raise UsageError("--sure and --table are for the table with corrected labels; leave them out.")
+    takes = "--sure takes a share such as 95% or 0.95"
+    least = None if sure is None else parse_number(sure, takes, lambda share: 0 <= share <= 1)
     opened = Run.open(run)
     name = name_of(Path(opened.config.data.table))
     out = out or Path(f"{name}.{ENDINGS.get(to) or ('soft.' if soft else 'clean.') + to}")
@@ -72,7 +72,10 @@ def export(
         if path.exists() and not force:
             raise UsageError(f"{path} exists; choose another name, or replace it with --force.")
     with writing_file(out):
-        found, sentence = _write(opened, out, beside, to, soft, sure, table)
+        found, sentence = _write(opened, out, beside, to, soft, least or 0.0, table)
+    if least is not None:
+        about = _describe_sure(opened, least)
+        found, sentence = found | about[0], f"{sentence}\n{about[1]}"
     click.echo(json.dumps({"out": str(out)} | found) if as_json else sentence)
 
 
@@ -96,7 +99,7 @@ def _write(
     from ..show.export import decide, export_run, export_soft
 
     if soft:
-        frame = export_soft(run, out, to)
+        frame = export_soft(run, out, to, sure=sure)
         return {"n_items": len(frame)}, f"{out}: the probability of every class for {len(frame):,} items"
     changes = export_run(run, out, to, sure=sure, table=table)
     n_issues = run.summary.n_issues
@@ -121,3 +124,15 @@ def _write(
         sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
     found |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
     return found, f"{sentence}\n{beside}: list of changes"
+
+
+def _describe_sure(run: "Run", least: float) -> tuple[dict[str, object], str]:
+    """Count the items whose consensus is sure enough, and say how many of these are expected to be wrong."""
+    from ..detect.sentences import percent
+
+    quality = run.items["consensus_quality"].to_numpy("f8")
+    sure = quality[quality >= least]
+    wrong = float(1 - sure.mean()) if len(sure) else None
+    expected = "" if wrong is None else f"; {percent(wrong)} of them are expected to be wrong"
+    counts = f"{len(sure):,} of {len(quality):,} items have a consensus that is at least {100 * least:.4g}% likely"
+    return {"n_sure": len(sure), "expected_wrong": wrong}, counts + expected

@@ -1,12 +1,14 @@
-"""`pidual next`: which items to ask about again, and whom."""
+"""`pidual next`: which items to ask about again, and whom, or which to have checked."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .common import check_ending, put_table, say
-from .options import PATH, key_option, run_argument, table_option
+from ..errors import UsageError
+from .common import check_ending, next_name, put_table, say
+from .options import PATH, given_on_command_line, key_option, run_argument, table_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +18,13 @@ if TYPE_CHECKING:
 
 @click.command("next")
 @run_argument
-@click.option("--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Number of answers to ask for.")
+@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Number of answers to ask for.")
+@click.option(
+    "--gold",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Instead: list N items to have checked, in a table to fill in for `pidual fit ... --truth FILE`.",
+)
 @click.option(
     "--per-annotator", type=click.IntRange(min=1), metavar="N", help="Largest number of answers from one annotator."
 )
@@ -30,22 +38,35 @@ if TYPE_CHECKING:
 @key_option
 def next_answers(
     run: Path,
-    budget: int,
+    budget: int | None,
+    gold: int | None,
     per_annotator: int | None,
     out: Path | None,
     names: bool,
     table: Path | None,
     key_file: Path | None,
 ) -> None:
-    """List the items of a RUN where one more answer helps most.
+    """List items of a RUN where one more answer helps most, or items to have checked.
 
-    The list also names the annotator to ask. The value of an answer is how much it is expected to reduce the error of
-    the item's posterior (the Brier score that the posterior expects of itself), given how often the annotator is right
-    on each class. Nobody is asked twice about an item. Tasks for Label Studio
-    have the same items in the same order, with the annotator to ask in pidual_ask; they need the table of the run.
+    With --budget, the list also names the annotator to ask. The value of an answer is how much it is expected to reduce
+    the error of the item's posterior (the Brier score that the posterior expects of itself), given how often the
+    annotator is right on each class. Nobody is asked twice about an item. Tasks for Label Studio have the same items in
+    the same order, with the annotator to ask in pidual_ask; they need the table of the run.
+
+    With --gold, items are spread over what the consensus states, and still a random sample. Those whose class is known
+    are left out. Somebody you trust writes the class into the column truth, or nothing where nobody can tell.
     """
     from ..api.run import Run
 
+    if (budget is None) == (gold is None):
+        raise UsageError("Pass either --budget N, to ask for more answers, or --gold N, to have items checked.")
+    if gold is not None:
+        if any(given_on_command_line(name) for name in ("per_annotator", "names", "table", "key_file")):
+            raise UsageError("--per-annotator, --names, --table and --key-file are for --budget; leave them out.")
+        check_ending(out)
+        _list_gold(Run.open(run), gold, out)
+        return
+    assert budget is not None
     check_ending(out, (".csv", ".parquet", ".json"))
     opened = Run.open(run)
     listed = opened.next_answers(budget, per_annotator=per_annotator)
@@ -58,6 +79,42 @@ def next_answers(
         put_table(listed, out)
     error = 1 - float((opened.items["consensus_quality"]).mean())
     say(f"{len(listed):,} of {len(opened.items):,} items; {error:.1%} of the consensus is expected to be wrong now.")
+
+
+def _list_gold(run: "Run", n: int, out: Path | None) -> None:
+    """List items to have checked, and say what to expect of them and how to go on."""
+    from ..detect import expected_widths
+    from ..detect.gold import LEAST_GOLD
+
+    listed = run.next_gold(n)
+    put_table(listed, out)
+    say(
+        f"{len(listed):,} of {len(run.items):,} items, for somebody you trust to fill in the column truth; leave it "
+        "empty where nobody can tell."
+    )
+    n_known, widths = expected_widths(run, len(listed))
+    if n_known < LEAST_GOLD:
+        say(f"From {LEAST_GOLD} items of known class on, they correct what is stated of all: have more checked.")
+    else:
+        expected = ", ".join(f"±{100 * width:.1f} points for {name}" for name, width in widths.items())
+        say(f"With {n_known:,} items of known class, expect 95% intervals of about {expected}.")
+    source, file = run.config.source, "FILE" if out is None else shlex.quote(str(out))
+    merge = f", with the rows of {source.truth} in {file}, too" if source.truth else ""
+    fit = "pidual fit ..."
+    if source.command is not None and source.before is None:
+        fit = f"{_without_output(source.command)} --out {shlex.quote(str(next_name(run.path)))}"
+    say(f"Then{merge}: {fit} --truth {file}")
+
+
+def _without_output(command: str) -> str:
+    """Return the command of a fit without where it wrote to, and which classes it knew."""
+    words, kept = iter(shlex.split(command)), []
+    for word in words:
+        if word in ("--out", "--truth"):
+            next(words, None)
+        elif not word.startswith(("--out=", "--truth=")):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:

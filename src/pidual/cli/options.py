@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, and how their values are read."""
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from ..errors import UsageError
 from .names import FORMATS, NETWORK_NAMES
 
 Command = Callable[..., Any]
@@ -68,6 +70,15 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None if text.lower() == "none" else text
+
+
+def parse_number(text: str, takes: str, is_valid: Callable[[float], bool]) -> float:
+    """Parse 5% as 0.05, and a number as it is."""
+    with contextlib.suppress(ValueError):
+        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        if is_valid(number):
+            return number
+    raise UsageError(f"{takes}, not '{text}'.")
 
 
 def compose(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -34,8 +34,8 @@ from .options import run_argument
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Start with N labels spread over the list and half as far beyond it. About 50 are enough to estimate how many "
-    "labels are wrong (`pidual detect RUN`); the worst ones alone are not.",
+    help="Start with the worst label of each of N items, those of `pidual next RUN --gold N`. About 50 are enough to "
+    "estimate how many labels are wrong; the worst ones alone are not.",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_browser: bool) -> None:

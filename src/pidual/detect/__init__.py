@@ -4,11 +4,11 @@ from ..run.records.summary import Cutoff, Verdict
 from .annotators import describe_annotators
 from .class_accuracy import describe_annotator_classes
 from .cutoff import auto_cutoff, find_issues
-from .gold import spread_sample
 from .issues import mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
+from .next_gold import expected_widths, next_gold
 from .noise import expected_findings, noise_rate
 from .reasons import find_reasons
 
@@ -23,11 +23,12 @@ __all__ = [
     "describe_items",
     "expected_findings",
     "expected_precision",
+    "expected_widths",
     "find_issues",
     "find_reasons",
     "list_labels",
     "mark_issues",
     "next_answers",
+    "next_gold",
     "noise_rate",
-    "spread_sample",
 ]

@@ -43,7 +43,7 @@ def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None
             raise UsageError(f"{name} must be at least 1, not {value}.")
     items, predictions = run.items, run.predictions
     classes = predictions.classes
-    p, top = _posteriors(run, classes)
+    p, top = posteriors(run, classes)
     names, accuracy = _people(run, classes, _doubt(p, top, len(classes)))
     if top is None:
         described: list[list[float]] | None = run.summary.classes.transitions
@@ -69,7 +69,7 @@ def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None
     return frame.join(about).assign(error=error[chosen].astype(np.float32), gain=gain.astype(np.float32))
 
 
-def _posteriors(run: RunFiles, classes: list[Any]) -> tuple[Floats, Ints | None]:
+def posteriors(run: RunFiles, classes: list[Any]) -> tuple[Floats, Ints | None]:
     """Return probabilities (N, K); with many classes, those of the likeliest ones (N, T), and which these are."""
     items = run.items
     names = [f"p_{name}" for name in classes]
@@ -146,15 +146,15 @@ def _answered(predictions: Predictions, items: pd.DataFrame, names: list[Any]) -
     answered = np.zeros((len(items), len(names) + 1), bool)
     if names:
         rows, columns = (
-            _places(predictions.frame["item"], items["item"]),
-            _places(predictions.frame["annotator"], names),
+            places(predictions.frame["item"], items["item"]),
+            places(predictions.frame["annotator"], names),
         )
         kept = (columns >= 0) & (rows >= 0)
         answered[rows[kept], columns[kept]] = True
     return answered
 
 
-def _places(column: "pd.Series[Any]", wanted: Iterable[Any]) -> Ints:
+def places(column: "pd.Series[Any]", wanted: Iterable[Any]) -> Ints:
     """Return where each value of a category column is in a list, -1 where it is not."""
     names = pd.Index([str(name) for name in wanted])
     return names.get_indexer(pd.Index(column.cat.categories.astype(str)))[column.cat.codes]

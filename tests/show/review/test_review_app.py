@@ -11,7 +11,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
 from pidual.api.run import Run
-from pidual.detect import spread_sample
 from pidual.errors import RunError
 from pidual.metrics import wilson_interval
 from pidual.run.decisions import Store
@@ -36,13 +35,17 @@ def client(app):
     return Client(app)
 
 
-def test_a_sample_of_the_whole_list_comes_first_where_it_is_asked_for(run, store):
+def test_the_worst_label_of_each_item_to_check_comes_first_where_a_sample_is_asked_for(run, store):
     quality, issue = run.predictions.label_quality, run.predictions.is_issue
-    wanted = spread_sample(quality, issue, 9)
-    assert not issue[wanted[-1]]  # it goes beyond the list
-    client, seen, place = Client(make_app(run, store, TOKEN, sample=9)), [], 0
+    names, items = run.predictions.frame["item"].astype(str), run.next_gold(5)["item"].astype(str)
+    wanted = np.array([min(np.flatnonzero(names == item), key=quality.__getitem__) for item in items])
+    assert 0 < issue[wanted].sum() < 5  # it goes beyond the list
+    client, seen, place = Client(make_app(run, store, TOKEN, sample=5)), [], 0
     filtered = client.ask(everything=1)["label"]["row"]
     assert filtered == int(np.argsort(quality, kind="stable")[0])
+    second = client.ask(place=client.ask(place=0)["label"]["place"] + 1)["label"]  # in this order, also unless decided
+    assert second["row"] == wanted[1]
+    assert client.ask(place=second["place"], back=1)["label"]["row"] == wanted[0]
     for _ in wanted:
         label = client.ask(place=place)["label"]
         seen.append(label["row"])
@@ -50,7 +53,7 @@ def test_a_sample_of_the_whole_list_comes_first_where_it_is_asked_for(run, store
         place = label["place"] + 1
     assert seen == wanted.tolist()
     progress = client.ask(place=place)["progress"]
-    assert progress["sample"] == {"total": 9, "decided": 9}
+    assert progress["sample"] == {"total": 5, "decided": 5}
     assert progress["decided"] == issue[wanted].sum()
     assert client.ask(everything=1)["progress"]["sample"] is None
     after = client.ask(place=place)["label"]["row"]

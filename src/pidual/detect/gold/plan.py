@@ -8,9 +8,9 @@ for intervals.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from .estimates import t_quantile
+from .estimates import interval_around
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,18 +45,10 @@ def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | No
     return np.asarray(rng.permutation(items[places]))
 
 
-def spread_sample(quality: ArrayLike, is_issue: ArrayLike, n: int) -> Ints:
-    """Return n labels spread evenly over those that look wrong and half as many beyond, worst first, as positions.
-
-    Decisions on them tell how good the list is much sooner than those on the worst labels do (docs/loop.md).
-    """
-    order = np.argsort(np.asarray(quality), kind="stable")
-    n_listed = min(len(order), int(1.5 * np.count_nonzero(is_issue))) or len(order)
-    return order[np.unique(np.linspace(0, n_listed - 1, min(n, n_listed)).astype(np.int64))]
-
-
 def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[float, float, Floats]:
-    """Return the half-width to expect of n random gold items, before any class is known.
+    """Return half the width of the intervals to expect of n random gold items, before any class is known.
+
+    They are those of `estimates` where the rest r varies as much as p0 says that it does.
 
     Parameters
     ----------
@@ -76,8 +68,27 @@ def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[f
     first, order = np.bincount(item, said, size), np.argsort(item * k + label, kind="stable")
     key, start, count = np.unique((item * k + label)[order], return_index=True, return_counts=True)
     second = np.bincount(key // k, count**2 * said[order][start], size)  # mean square of the number of right answers
-    best = p0.max(1)
-    v_noise = float((second - first**2).mean()) / answers.mean() ** 2
-    variances = np.array([v_noise, float((best * (1 - best)).mean()), *(p0 * (1 - p0)).mean(0)])
-    half = t_quantile(n - 2) * np.sqrt(variances / n * max(0.0, 1 - n / size))
-    return float(half[0]), float(half[1]), half[2:]
+    variance = float((second - first**2).mean()) / answers.mean() ** 2
+    noise = _half_width(float(1 - said.mean()), variance, n, size)
+    return noise, half_width(p0.max(1), n, rest=True), np.array([half_width(p, n) for p in p0.T])
+
+
+def half_width(p: Floats, n: int, *, rest: bool = False) -> float:
+    """Return half the width to expect of a share of items, each of which counts with a probability p (N,).
+
+    Parameters
+    ----------
+    p : array (N,)
+    n : int
+        Number of gold items.
+    rest : bool
+        Whether the share is of the items without gold.
+    """
+    return _half_width(float(p.mean()), float((p * (1 - p)).mean()), n, len(p), rest=rest)
+
+
+def _half_width(mean: float, variance: float, n: int, n_items: int, *, rest: bool = False) -> float:
+    if n >= n_items:
+        return 0.0
+    found = interval_around(mean, n * mean, (n - 1) * variance, n, n_items, rest=rest)
+    return (found.high - found.low) / 2

@@ -104,7 +104,7 @@ def _write_edited(file: Source, edits: list[Edit], out: Path) -> None:
         edit_json_lines(Path(file.name), out, edits)
 
 
-def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
+def export_soft(run: RunFiles, out: str | Path, to: str, *, sure: float = 0.0) -> pd.DataFrame:
     """Write the posterior of every item, to train on in place of labels.
 
     Parameters
@@ -114,6 +114,8 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
     out : str or Path
         The file to write.
     to : "csv", "parquet" or "jsonl"
+    sure : float
+        Items whose consensus is less likely than this are left out.
 
     Returns
     -------
@@ -123,7 +125,7 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
     """
     items = run.items
     posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
-    soft = items[["item", *posterior]]
+    soft = items.loc[items["consensus_quality"].to_numpy(np.float64) >= sure, ["item", *posterior]]
     with replacing(Path(out)) as temporary:
         _write_frame(soft, temporary, to)
     return soft

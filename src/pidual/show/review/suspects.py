@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Meta, Struct
 
-from ...detect.gold import spread_sample
+from ...detect.next_gold import first_answers
 from ...metrics import finite_or_none, wilson_interval
 from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
@@ -71,8 +71,7 @@ class Suspects:
     store : Store
         Its decisions.
     sample : int
-        This many labels, spread over those that look wrong and half as many beyond, come first: see
-        `detect.spread_sample`. 0 shows the worst first.
+        The worst label of each of this many items comes first, those of `detect.next_gold`. 0 shows the worst first.
     """
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):
@@ -87,7 +86,7 @@ class Suspects:
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
         self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
         self.resting = read.is_resting[self.order]
-        self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
+        self.sample = self.place[first_answers(run, read, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested = read.suggested[self.order]
         self.has_inputs = run.config.data.x != "none"
@@ -132,11 +131,14 @@ class Suspects:
         shown = mask if wanted.show == "all" else mask & ((self.state > 0) == (wanted.show == "decided"))
         free = shown.copy()
         free[taken] = False
-        first = np.zeros(len(self), bool)
         if self.sample is not None and wanted == Filter():
-            first[self.sample] = self.state[self.sample] == 0  # what nobody has decided on or looks at
-            first[taken] = False
-        for open_ in (first, free, shown):
+            here = np.flatnonzero(self.sample == (start if back else start - 1))  # where the reviewer is in the sample
+            order = np.roll(self.sample, -int(here[0]) - (not back)) if len(here) else self.sample
+            left = order[(self.state[order] == 0) & ~np.isin(order, taken)]
+            if len(left):
+                return int(left[-1 if back else 0])
+            start = start if back or not len(here) else 0  # after the sample, the worst
+        for open_ in (free, shown):
             parts = (open_[:start][::-1], open_[start:][::-1]) if back else (open_[start:], open_[:start])
             for part, offset in zip(parts, (start - 1, len(self) - 1) if back else (start, 0), strict=True):
                 if len(part) and part[at := int(part.argmax())]:
