@@ -60,6 +60,7 @@ def judge(
     *,
     pi: Sequence[str] | None = None,
     pi_kinds: Mapping[str, str] | None = None,
+    no_answer: Sequence[str] = (),
 ) -> Judgement:
     """Judge all answers to each item together, without training a network.
 
@@ -77,6 +78,9 @@ def judge(
         Columns of privileged information of a frame; by default the annotator.
     pi_kinds : mapping, optional
         Kinds of PI columns, instead of guessing them.
+    no_answer : sequence of str, optional
+        Labels of a frame that mean no answer, such as "unsure", as for `read_table`; rows with one are not in
+        `predictions`.
 
     Returns
     -------
@@ -91,7 +95,9 @@ def judge(
     ['a', 'b']
     """
     if isinstance(table, pd.DataFrame):
-        table = AnnotationTable.from_frame(table, pi=pi, keep_ids=True)
+        table = AnnotationTable.from_frame(table, pi=pi, no_answer=no_answer, keep_ids=True)
+    elif no_answer:
+        raise UsageError("no_answer is for a frame; give it to read_table, which makes the table.")
     if not isinstance(table, AnnotationTable):
         raise UsageError(f"table must be an AnnotationTable or a DataFrame, not {type(table).__name__}.")
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):

@@ -1,6 +1,7 @@
 """One row per annotator: how good, at what weak, with which habits, how fast; worst harm first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def describe_annotators(
-    predictions: Predictions, right: npt.ArrayLike, counts: Counts | None = None, copies: Iterable[CopyGroup] = ()
+    predictions: Predictions,
+    right: npt.ArrayLike,
+    counts: Counts | None = None,
+    copies: Iterable[CopyGroup] = (),
+    no_answers: Mapping[str, int] = MappingProxyType({}),
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
@@ -36,6 +41,8 @@ def describe_annotators(
         Answers by what their items may be; by default by the consensus.
     copies : sequence of CopyGroup
         Clusters of annotators who copy each other, by `Copies.describe`.
+    no_answers : mapping of str to int
+        How often each gave no answer (`AnnotationTable.no_answers`).
     """
     if predictions.annotator is None:
         return None
@@ -69,6 +76,8 @@ def describe_annotators(
         "worst_confusion_share": confused.astype(np.float32),
         "agreement": np.clip(agreement, -1, 1).astype(np.float32),
     }
+    if no_answers:
+        columns["no_answers"] = np.array([no_answers.get(name, 0) for name in names], np.int64)
     if (seconds := _seconds(predictions)) is not None:
         columns["median_seconds"] = _median(who, seconds, size).astype(np.float32)
     if predictions.gate is not None:

@@ -105,7 +105,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         copies=job.copies,
     )
     items = describe_items(counted, posteriors)
-    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies)
+    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, job.table.no_answers)
     by_class = describe_annotator_classes(counted, annotators, counts)
     return Results(predictions, items, annotators, summary, by_class)
 
