@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .classes import as_classes, check_classes, find_no_answers, merge_spellings, warn_if_no_class
-from .columns import Keys, as_text, keys, spelled_like, values
+from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
 from .people import HIDDEN, holds_people, people_in, pseudonyms, refuse_people, refuse_people_as_columns, shown
 from .roles import Roles
@@ -118,21 +118,13 @@ def build_parts(
         frame[name] = without_people(source.name, ids, key, who)
     no_answers: dict[str, int] = {}
     if roles.annotator in unanswered:
-        no_answers = _count(
-            people["annotator"][0], frame["annotator"], keys(source, roles.annotator, unanswered[roles.annotator])
-        )
+        ids = keys(source, roles.annotator, unanswered[roles.annotator])
+        counts = pd.Series(without_people(source.name, ids, key, "all")).value_counts()
+        no_answers = {str(name): int(n) for name, n in counts.items()}
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
     about = (whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
     return Parts(*about, no_answers)
-
-
-def _count(known: Keys, named: pd.Categorical, found: Keys) -> dict[str, int]:
-    """Return how many of the rows that `found` stands for each annotator has, who is `known` and `named` so."""
-    names = dict(zip(known.names.to_pylist(), named.categories, strict=True))
-    spelled = spelled_like(found.names.to_pylist(), names, fold=False)
-    counts = np.bincount(found.codes[found.codes >= 0], minlength=len(spelled)).tolist()
-    return {names[name]: n for name, n in zip(spelled.values(), counts, strict=True) if name in names}
 
 
 def rows_read(n: int, skipped: NDArray[np.int64] | None) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ class AnnotationTable:
     same : mapping of str to str
         Labels that were merged into others, as `read_table` was asked to.
     no_answers : mapping of str to int
-        Rows with a label that means no answer, as `read_table` was told, by annotator; of those with answers, too.
+        Rows with a label that means no answer, as `read_table` was told, by annotator.
     """
 
     frame: pd.DataFrame

@@ -1,7 +1,6 @@
 """One row per annotator: how good, at what weak, with which habits, how fast; worst harm first."""
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ def describe_annotators(
     right: npt.ArrayLike,
     counts: Counts | None = None,
     copies: Iterable[CopyGroup] = (),
-    no_answers: Mapping[str, int] = MappingProxyType({}),
+    no_answers: Mapping[str, int] | None = None,
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
@@ -41,7 +40,7 @@ def describe_annotators(
         Answers by what their items may be; by default by the consensus.
     copies : sequence of CopyGroup
         Clusters of annotators who copy each other, by `Copies.describe`.
-    no_answers : mapping of str to int
+    no_answers : mapping of str to int, optional
         How often each gave no answer (`AnnotationTable.no_answers`).
     """
     if predictions.annotator is None:
