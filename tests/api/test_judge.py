@@ -11,8 +11,12 @@ from answers import make_answers, make_probabilities
 from command_line import refused_and_nothing_written, run_cli, write_crowd
 
 import pidual
+from pidual import judge
 from pidual.api.any_classifier import item_posteriors
+from pidual.api.run import Run
 from pidual.data import AnnotationTable, load_probabilities, no_inputs
+from pidual.detect.sentences import percent
+from pidual.errors import DataWarning, UsageError
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
@@ -21,6 +25,7 @@ from pidual.learn.answers.model import AnswerModel
 from pidual.learn.answers.posterior import RHO, Temper, put_together
 from pidual.learn.batch import Mapped, Rows
 from pidual.learn.nets import Recalibrated, build_network
+from pidual.run.decisions import Store
 from pidual.run.predictions import read_frame
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
@@ -33,6 +38,52 @@ def posteriors(table, pred_probs=None, **options):
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
     job = prepare(table, inputs, FitOptions.judging(**options))
     return item_posteriors(job, train(job))
+
+
+def test_rows_that_are_no_answer_do_not_vote(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = make_answers(60, per_item=4)[0].assign(label=lambda f: NAMES[f["label"]])
+    abstained = frame["label"].where(np.arange(len(frame)) % 9 > 0, np.where(frame["item"] % 2, "unsure", "Unsure "))
+    frame.assign(label=abstained).to_csv("labels.csv", index=False)
+    answered = frame[np.arange(len(frame)) % 9 > 0]
+    n = len(frame) - len(answered)
+    words = ["fit", "labels.csv", "--no-x", "--keep-ids", "--quiet"]
+    code, _, err = run_cli([*words, "--no-answer", "UNSURE", "--out", "run"])
+    assert code == 0, err
+    assert f"{n} rows (11.2%) with no answer ('UNSURE') are left out of the votes." in err
+    run = Run.open("run")
+    assert run.config.source.read.no_answer == ("UNSURE",)
+    assert run.predictions.frame["row"].tolist() == list(range(len(answered)))
+    assert run.predictions.frame["table_row"].tolist() == answered.index.tolist()
+    people = (
+        run.annotators.astype({"annotator": str}).set_index("annotator")[["num_labelled", "no_answers"]].sort_index()
+    )
+    assert people.sum(axis=1).tolist() == frame["annotator"].value_counts().sort_index().tolist()
+    assert people["no_answers"].sum() == n
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert report.count("No answer</th>") == 1
+    share = people["no_answers"] / people.sum(axis=1)
+    assert all(f'data-label="No answer">{percent(one)}</td>' in report for one in share)
+    assert "no_answers" in run_cli(["annotators", "run"])[1]
+    alone = judge(answered)
+    pd.testing.assert_frame_equal(run.items, alone.items, check_dtype=False, check_categorical=False)
+    assert "no_answers" not in alone.annotators
+    with pytest.warns(DataWarning, match=f"{n} rows"):
+        same = judge(frame.assign(label=abstained), no_answer=["unsure"])
+    pd.testing.assert_frame_equal(same.items, alone.items)
+    with pytest.raises(UsageError, match="give it to read_table"):
+        judge(AnnotationTable.from_frame(answered), no_answer=["unsure"])
+
+    assert run_cli([*words, "--no-answer", "UNSURE", "--out", "run", "--resume"])[0] == 0
+    store = Store(run)
+    store.add(3, "keep", run.predictions.frame["given_label"].astype(str)[3], reviewer="ann", request="1")
+    store.close()
+    code, _, err = run_cli(["fit", "--from", "run", "--out", "again", "--quiet"])
+    assert code == 0, err
+    assert Run.open("again").config.source.read.no_answer == ("UNSURE",)
+    assert run_cli(["export", "run", "clean.csv", "--to", "csv"])[0] == 0
+    clean = pd.read_csv("clean.csv")["label"]
+    assert clean[abstained != frame["label"]].str.strip().str.lower().eq("unsure").all()
 
 
 @pytest.fixture

@@ -434,6 +434,45 @@ def test_spellings_are_one_class_under_the_most_frequent(tmp_path, ending):
     assert "classes that look the same" in notes[0]
 
 
+def test_labels_that_are_no_answer_are_left_out_and_counted(tmp_path):
+    labels = ["1", " Unsure", "2", "UNSURE", "", "-1.0", "None", "1", "2", "2", "unsure", "1", "unsure"]
+    people = ["ann", "ann", "bob", "bob", "bob", "bob", "ann", "cat", "cat", "007", "7", "8", "dan"]
+    frame = pd.DataFrame({"label": labels, "annotator": people})
+    options = {"no_answer": ["unsure", "-1", "none"], "keep_ids": True}
+    table, notes = said(lambda: AnnotationTable.from_frame(frame, **options))
+    assert table.classes == [1, 2]  # numbers again
+    assert table.frame["item"].tolist() == table.file_rows.tolist() == [0, 2, 7, 8, 9, 11]
+    assert table.no_answers == {"ann": 2, "bob": 2, "7": 1, "dan": 1}
+    assert notes == [
+        "table: 1 row without a label is skipped (first: row 4 (counted from 0), column 'label').",
+        "table: 6 rows (46.2%) with no answer ('unsure', '-1', 'none') are left out of the votes.",
+    ]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    read, _ = said(lambda: read_table(tmp_path / "t.csv", no_answer=options["no_answer"]))
+    assert sorted(read.no_answers.values()) == [1, 1, 2, 2]
+    assert len(set(read.no_answers) & set(read.frame["annotator"].cat.categories)) == 2  # pseudonyms
+    exact = {"no_answer": ["unsure", "UNSURE", "Unsure", "-1", "None"], "exact_labels": True}
+    apart, _ = said(lambda: AnnotationTable.from_frame(frame, **exact))
+    assert apart.label_codes.tolist() == table.label_codes.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*left out of the votes")
+@pytest.mark.parametrize(
+    ("no_answer", "exact", "message"),
+    [
+        (["unsre"], False, r"no label 'unsre' \(no_answer, --no-answer\); its labels are such as 'unsure'; correct it"),
+        (["tie"], False, "its labels are such as 'a', 'b', 'unsure'"),
+        (["Unsure"], True, "its labels are such as 'unsure'"),
+        (["a", "b", "unsure"], False, "every label means no answer"),
+        (["a", "unsure"], False, "every label is 'b'"),
+    ],
+)
+def test_no_answers_that_cannot_be_left_out(no_answer, exact, message):
+    frame = pd.DataFrame({"label": ["a", "b", "unsure"] * 2})
+    with pytest.raises((UsageError, DataError), match=message):
+        AnnotationTable.from_frame(frame, no_answer=no_answer, exact_labels=exact)
+
+
 def test_the_first_of_spellings_as_frequent_is_the_class():
     for labels in (["B", "b"], ["b", "B"]):
         table, _ = said(lambda labels=labels: AnnotationTable.from_frame(pd.DataFrame({"label": [*labels, "a"] * 2})))

@@ -1,5 +1,6 @@
 """A fit that cannot be trusted says so, and one that can does not cry wolf."""
 
+import shlex
 import warnings
 
 import numpy as np
@@ -183,6 +184,7 @@ def test_a_class_that_says_that_nobody_could_tell_is_a_doubt(name, n, doubt):
     found = verdict.find_no_answer(spelled([name] * n + ["pass"] * 60, ["pass"] * (n + 60), [name, "pass"]))
     assert (found is not None) == doubt
     assert found is None or f"40 labels are {quoted(name)}" in found
+    assert found is None or f"leave them out with --no-answer {shlex.quote(name)}, and fit again." in found
 
 
 def test_two_spellings_that_make_no_label_look_wrong_are_no_doubt():

@@ -61,6 +61,7 @@ def judge(
     pi: Sequence[str] | None = None,
     pi_kinds: Mapping[str, str] | None = None,
     truth: Any = None,
+    no_answer: Sequence[str] = (),
 ) -> Judgement:
     """Judge all answers to each item together, without training a network.
 
@@ -82,6 +83,9 @@ def judge(
         Known classes (gold): labels or codes by row, missing where none is known, or a frame with columns item and
         truth. From 20 items on they correct all that is stated, and `summary.gold` has what they say. By default those
         of a column `truth` of the table.
+    no_answer : sequence of str, optional
+        Labels of a frame that mean no answer, such as "unsure", as for `read_table`; rows with one are not in
+        `predictions`.
 
     Returns
     -------
@@ -96,7 +100,9 @@ def judge(
     ['a', 'b']
     """
     if isinstance(table, pd.DataFrame):
-        table = AnnotationTable.from_frame(table, pi=pi, keep_ids=True)
+        table = AnnotationTable.from_frame(table, pi=pi, no_answer=no_answer, keep_ids=True)
+    elif no_answer:
+        raise UsageError("no_answer is for a frame; give it to read_table, which makes the table.")
     if not isinstance(table, AnnotationTable):
         raise UsageError(f"table must be an AnnotationTable or a DataFrame, not {type(table).__name__}.")
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
 ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
-READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels")  # how to read the table
+READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "no_answer")  # how to read the table
 MOVED = ("x", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
 

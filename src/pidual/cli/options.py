@@ -42,6 +42,11 @@ def in_quotes(name: str) -> str:
     return f'"{doubled}"'
 
 
+def _parse_labels(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+    """Parse a comma-separated list of labels."""
+    return [unquoted(part)[0] for part in names(context, parameter, value) or []]
+
+
 def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
     """Parse KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
     parsed = {}
@@ -177,6 +182,13 @@ data_options = compose(
         "--exact-labels",
         is_flag=True,
         help="Do not merge labels that differ in letter case, spaces or Unicode form alone.",
+    ),
+    click.option(
+        "--no-answer",
+        callback=_parse_labels,
+        metavar="A,B,...",
+        help="Labels that mean no answer, such as unsure,tie,-1, in any spelling: left out of the votes, and counted "
+        "for each annotator.",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
-from .classes import as_classes, check_classes, merge_spellings, warn_if_no_class
+from .classes import as_classes, check_classes, find_no_answers, merge_spellings, warn_if_no_class
 from .columns import Keys, as_text, keys, spelled_like, values
 from .exports.wide import hint
 from .people import HIDDEN, holds_people, people_in, pseudonyms, refuse_people, refuse_people_as_columns, shown
@@ -38,6 +38,20 @@ class Parts(NamedTuple):
     unused: tuple[str, ...] = ()
     skipped: NDArray[np.int64] | None = None
     same: Mapping[str, str] = MappingProxyType({})
+    no_answers: Mapping[str, int] = MappingProxyType({})
+
+
+class Answered(NamedTuple):
+    """The rows of a source that have an answer.
+
+    `columns` are those of these rows, and `no_answer` those of rows whose label says that there is none; `skipped` are
+    the rows of the source that are left out, for that reason or without a label, None where there are none.
+    """
+
+    source: Source
+    columns: dict[str, Any]
+    no_answer: dict[str, Any]
+    skipped: NDArray[np.int64] | None
 
 
 def build_parts(
@@ -47,6 +61,7 @@ def build_parts(
     same: Mapping[str, str] | None = None,
     exact_labels: bool = False,
     classes: pd.Categorical | None = None,
+    no_answer: Sequence[str] = (),
 ) -> Parts:
     """Read the columns, check them and put the frame together; `key` None keeps ids.
 
@@ -57,13 +72,13 @@ def build_parts(
     if key is not None:
         refuse_people_as_columns(source.name, used)
     if classes is None:
-        source, columns, skipped = read_answered(source, roles.label, used)
+        source, columns, unanswered, skipped = read_answered(source, roles.label, used, no_answer, exact_labels)
         n = len(columns[roles.label])
         if not n:
             raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
         label = complete(source, roles.label, columns.pop(roles.label), "label")
     else:
-        columns, skipped = source.read([column for column in used if column != roles.label]), None
+        columns, unanswered, skipped = source.read([column for column in used if column != roles.label]), {}, None
         n, names = len(classes), pa.array(map(str, classes.categories), pa.string())
         label = Keys(np.asarray(classes.codes, np.int32), names)
     y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
@@ -105,9 +120,15 @@ def build_parts(
         frame["item"] = items.categorical()
     for name, (ids, who) in people.items():
         frame[name] = without_people(source.name, ids, key, who)
+    no_answers: dict[str, int] = {}
+    if roles.annotator in unanswered:
+        ids = keys(source, roles.annotator, unanswered[roles.annotator])
+        counts = pd.Series(without_people(source.name, ids, key, "all")).value_counts()
+        no_answers = {str(name): int(n) for name, n in counts.items()}
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
-    return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
+    about = (whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
+    return Parts(*about, no_answers)
 
 
 def rows_read(n: int, skipped: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -121,18 +142,30 @@ def without_people(source: str, ids: Keys, key: Callable[[], bytes] | None, who:
 
 
 def read_answered(
-    source: Source, label: str, columns: Sequence[str]
-) -> tuple[Source, dict[str, Any], NDArray[np.int64] | None]:
-    """Read the rows that have a label: a source of these alone, its columns, and which rows were left out."""
+    source: Source, label: str, columns: Sequence[str], no_answer: Sequence[str] = (), exact_labels: bool = False
+) -> Answered:
+    """Read the rows that have a label, and one that is an answer."""
     data = source.read(columns)
-    skipped = find_unanswered(source, label, data[label])
+    skipped, none = find_skipped(source, label, data[label], no_answer, exact_labels)
     if skipped is None:
-        return source, data, None
+        return Answered(source, data, {}, None)
     rows = np.delete(np.arange(len(data[label])), skipped)
-    return OnlyRows(source, rows), {name: column.take(pa.array(rows)) for name, column in data.items()}, skipped
+    kept, left = ({name: column.take(pa.array(some)) for name, column in data.items()} for some in (rows, none))
+    return Answered(OnlyRows(source, rows), kept, left if len(none) else {}, skipped)
 
 
-def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True) -> NDArray[np.int64] | None:
+def find_skipped(
+    source: Source, name: str, column: Any, no_answer: Sequence[str], exact_labels: bool, *, warn: bool = True
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """Return the rows without an answer, None where there are none, and those of them whose label says so."""
+    empty = _find_empty(source, name, column, warn=warn)
+    if not no_answer:
+        return empty, np.empty(0, np.int64)
+    none = find_no_answers(source, name, column, no_answer, exact_labels, warn=warn)
+    return none if empty is None else np.union1d(none, empty), none
+
+
+def _find_empty(source: Source, name: str, column: Any, *, warn: bool) -> NDArray[np.int64] | None:
     """Return the rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
 
     Words that may mean a missing value or a class, such as 'None', are left to `complete`.
@@ -150,7 +183,7 @@ def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True
         first = source.place(int(skipped[0])).removeprefix(f"{source.name}, ")
         wide = hint(source, name) if len(column) <= _LOOKED_THROUGH else ""
         text = f"{source.name}: {rows} skipped (first: {first}, column {name!r}){wide or '.'}"
-        warnings.warn(text, DataWarning, stacklevel=4)
+        warnings.warn(text, DataWarning, stacklevel=5)
     return skipped
 
 

@@ -5,16 +5,18 @@ import shlex
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import listed
-from .columns import Keys, as_text, spelled_like, spelling
+from .columns import Keys, as_text, find_values, spelled_like, spelling
 from .people import hides, shown
 from .sources import Source
 
@@ -74,6 +76,26 @@ def _warn_of_merged(source: Source, name: str, names: list[str], merged: list[st
     warnings.warn(
         f"{source.name}, column {name!r}: {'; '.join(merges[:_MOST_LISTED])}{more}{apart}.", DataWarning, stacklevel=4
     )
+
+
+def find_no_answers(
+    source: Source, name: str, column: Any, no_answer: Sequence[str], exact: bool, *, warn: bool = True
+) -> NDArray[np.int64]:
+    """Return the rows whose label says that there is no answer, in any spelling unless `exact`, with a warning."""
+    found, lost, texts = find_values(source, name, column, no_answer, fold=not exact)
+    if lost:
+        near = get_close_matches(lost[0], texts, 3) or texts[:_MOST_LISTED]
+        raise UsageError(
+            f"{source.name}, column {name!r} has no label {shown(name, lost[0])} (no_answer, --no-answer); its labels "
+            f"are such as {listed([shown(name, one) for one in near])}; correct it, or leave it out."
+        )
+    if found.all():
+        raise DataError(f"{source.name}, column {name!r}: every label means no answer; leave fewer out (--no-answer).")
+    if warn:
+        n, which = int(found.sum()), listed([shown(name, one) for one in no_answer])
+        text = f"{source.name}: {n:,} rows ({n / len(found):.1%}) with no answer ({which}) are left out of the votes."
+        warnings.warn(text, DataWarning, stacklevel=5)
+    return np.flatnonzero(found)
 
 
 def as_classes(

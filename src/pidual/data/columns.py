@@ -90,6 +90,22 @@ def spelled_like(
     return spelled
 
 
+def find_values(
+    source: Source, name: str, column: Any, wanted: Iterable[str], *, fold: bool = True
+) -> tuple[NDArray[np.bool_], list[str], list[str]]:
+    """Return which rows hold a value that is one of `wanted`, those of `wanted` that no row holds, and all values.
+
+    They are compared as by `spelled_like`, as text; texts that may mean a missing value, such as 'None', are values.
+    """
+    with _conversion_errors(source, name, column):
+        encoded = _plain(source, name, column).dictionary_encode().combine_chunks()
+        texts = [text.strip() for text in _without_marks(source, as_text(encoded.dictionary)).to_pylist()]
+    form = spelling if fold else str
+    meant, held = {_meaning(one, form): one for one in wanted}, [_meaning(text, form) for text in texts]
+    found = np.array([*(one in meant for one in held), False])  # a missing code is -1, the last place
+    return found[_codes(encoded.indices)], [one for key, one in meant.items() if key not in held], texts
+
+
 def _meaning(name: Any, form: Callable[[str], str]) -> Any:
     """Return what a name stands for: a number, true or false, or its form; '007' is a name."""
     text = str(name).strip()
@@ -167,12 +183,15 @@ def _clean(source: Source, values: Any) -> Any:
         return pc.if_else(values, "True", "False")
     if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
         return values.cast(pa.int64())
-    text = _present(as_text(values))
-    if source.marks_formulas:
-        text = pc.replace_substring_regex(text, FORMULA_MARK, r"\1")
+    text = _without_marks(source, _present(as_text(values)))
     if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
         return text
     return pc.replace_substring_regex(text, r"\.0+$", "").cast(pa.int64())
+
+
+def _without_marks(source: Source, text: Any) -> Any:
+    """Return text without the marks that keep a spreadsheet from reading it as a formula."""
+    return pc.replace_substring_regex(text, FORMULA_MARK, r"\1") if source.marks_formulas else text
 
 
 def _present(text: Any) -> Any:

@@ -42,7 +42,7 @@ def long_frame(
     others = [column for column in dict.fromkeys(source.columns) if column not in own]
     if key is not None:
         refuse_people_as_columns(source.name, source.columns)
-    source, data, skipped = read_answered(source, roles.label, [*own, *others])
+    source, data, _, skipped = read_answered(source, roles.label, [*own, *others])
     if not len(data[roles.label]):
         raise DataError(f"{source.name} has no rows; there is nothing to import.")
     for column, name in own.items():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import DataWarning
-from .build import find_unanswered
+from .build import find_skipped
 from .columns import keys, spelled_like
 from .exports import melt
 from .opening import open_source
@@ -51,7 +51,9 @@ def reopen_table(
     item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
     roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
     column = _column(source, roles.label)
-    if (skipped := find_unanswered(source, roles.label, column, warn=False)) is not None:
+    no_answer, exact = read.get("no_answer") or (), read.get("exact_labels", False)
+    skipped, _ = find_skipped(source, roles.label, column, no_answer, exact, warn=False)
+    if skipped is not None:
         rows = np.delete(np.arange(len(column)), skipped)
         source, column = OnlyRows(source, rows), column.take(pa.array(rows))
     found = keys(source, roles.label, column)

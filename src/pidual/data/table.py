@@ -54,9 +54,11 @@ class AnnotationTable:
     unused : tuple of str
         Columns of the file that are neither part of the table nor inputs.
     skipped : int array, optional
-        Rows of the file, counted from 0, that have no label and are not in the table.
+        Rows of the file, counted from 0, that have no label, or one that means no answer, and are not in the table.
     same : mapping of str to str
         Labels that were merged into others, as `read_table` was asked to.
+    no_answers : mapping of str to int
+        Rows with a label that means no answer, as `read_table` was told, by annotator.
     """
 
     frame: pd.DataFrame
@@ -67,6 +69,7 @@ class AnnotationTable:
     unused: tuple[str, ...] = ()
     skipped: NDArray[np.int64] | None = None
     same: Mapping[str, str] = field(default_factory=dict)
+    no_answers: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -147,6 +150,7 @@ class AnnotationTable:
         split: str | None = None,
         same: Mapping[str, str] | None = None,
         exact_labels: bool = False,
+        no_answer: Sequence[str] = (),
         keep_ids: bool = False,
         key: bytes | None = None,
     ) -> "AnnotationTable":
@@ -156,7 +160,7 @@ class AnnotationTable:
         ----------
         frame : pandas.DataFrame
             One row per annotation; it is not changed, and the table keeps no reference to it.
-        item, label, annotator, pi, y, split, same, exact_labels, keep_ids
+        item, label, annotator, pi, y, split, same, exact_labels, no_answer, keep_ids
             As for `read_table`.
         key : bytes, optional
             Secret for the pseudonyms, at most 64 bytes; newly drawn if not given, so that pseudonyms of two tables
@@ -165,7 +169,8 @@ class AnnotationTable:
         source = open_source(frame)
         roles = find_roles(source, item, label, annotator, pi, y, split)
         secret = key or secrets.token_bytes(32)
-        return cls(*build_parts(source, roles, None if keep_ids else lambda: secret, same, exact_labels))
+        find_key = None if keep_ids else lambda: secret
+        return cls(*build_parts(source, roles, find_key, same, exact_labels, no_answer=no_answer))
 
     @classmethod
     def from_arrays(
@@ -216,6 +221,7 @@ def read_table(
     annotators: Sequence[str] | None = None,
     same: Mapping[str, str] | None = None,
     exact_labels: bool = False,
+    no_answer: Sequence[str] = (),
     keep_ids: bool = False,
     key_file: str | Path | None = None,
     new_key: bool = True,
@@ -247,6 +253,9 @@ def read_table(
     exact_labels : bool
         Keep labels apart that differ in letter case, spaces or Unicode form alone. By default they are one class, under
         the most frequent spelling, and a `DataWarning` says which were merged.
+    no_answer : sequence of str, optional
+        Labels that say that somebody gave no answer, such as "unsure", in any spelling: never a class. Their rows are
+        left out and counted, by annotator in `no_answers`.
     keep_ids : bool
         Keep ids of people instead of replacing them by pseudonyms.
     key_file : str or Path, optional
@@ -272,7 +281,7 @@ def read_table(
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
     beside = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
     key = None if keep_ids else functools.cache(lambda: load_key(beside, make=new_key))
-    return AnnotationTable(*build_parts(source, roles, key, same, exact_labels))
+    return AnnotationTable(*build_parts(source, roles, key, same, exact_labels, no_answer=no_answer))
 
 
 def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:

@@ -1,6 +1,6 @@
 """One row per annotator: how good, at what weak, with which habits, how fast; worst harm first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ def describe_annotators(
     counts: Counts | None = None,
     copies: Iterable[CopyGroup] = (),
     known: tuple[Floats, Floats, Floats] | None = None,
+    no_answers: Mapping[str, int] | None = None,
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
@@ -42,6 +43,8 @@ def describe_annotators(
         Clusters of annotators who copy each other, by `Copies.describe`.
     known : three arrays (A,), optional
         Accuracy of each annotator and the ends of its interval, as items of known class say.
+    no_answers : mapping of str to int, optional
+        How often each gave no answer (`AnnotationTable.no_answers`).
     """
     if predictions.annotator is None:
         return None
@@ -78,6 +81,8 @@ def describe_annotators(
         "worst_confusion_share": confused.astype(np.float32),
         "agreement": np.clip(agreement, -1, 1).astype(np.float32),
     }
+    if no_answers:
+        columns["no_answers"] = np.array([no_answers.get(name, 0) for name in names], np.int64)
     if (seconds := _seconds(predictions)) is not None:
         columns["median_seconds"] = _median(who, seconds, size).astype(np.float32)
     if predictions.gate is not None:

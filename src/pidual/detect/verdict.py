@@ -6,6 +6,7 @@ ok         no such reason was found
 """
 
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -213,9 +214,10 @@ def find_no_answer(predictions: Predictions) -> str | None:
     for code in np.flatnonzero(np.isin(names, NO_ANSWER)).tolist():
         n = int((predictions.given == code).sum())
         if n >= max(FEW_LABELS, NO_ANSWERS * len(predictions)):
+            name = str(predictions.classes[code])
             return (
-                f"{n:,} labels are {quoted(predictions.classes[code])}, which may say that somebody could not tell, "
-                "and count as answers: unless this is a class, delete these rows and fit again."
+                f"{n:,} labels are {quoted(name)}, which may say that somebody could not tell, and count as answers: "
+                f"unless this is a class, leave them out with --no-answer {shlex.quote(name)}, and fit again."
             )
     return None
 

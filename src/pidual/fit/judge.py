@@ -116,8 +116,8 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         gold=gold,
     )
     items = describe_items(counted, posteriors)
-    known = None if answers.gold is None else answers.gold.annotators
-    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, known)
+    known, n_no_answer = None if answers.gold is None else answers.gold.annotators, job.table.no_answers
+    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, known, n_no_answer)
     by_class = describe_annotator_classes(counted, annotators, counts)
     return Results(predictions, items, annotators, summary, by_class)
 

@@ -29,7 +29,7 @@ class Column:
 PREDICTIONS_COLUMNS = {
     "row": Column("count", "number of the answer, counted from 0: its row in the table, if no row was skipped"),
     "table_row": Column(
-        "count", "row of the table, counted from 0; only if rows without a label were skipped", required=False
+        "count", "row of the table, counted from 0; only if rows without an answer were skipped", required=False
     ),
     "item": Column("name", "name of the item"),
     "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`", required=False),
@@ -98,6 +98,11 @@ ANNOTATORS_COLUMNS = {
     ),
     "quality_high": Column("share", "upper end of its 95% interval"),
     "num_labelled": Column("count", "number of their labels"),
+    "no_answers": Column(
+        "count",
+        "number of their rows with a label that means no answer (`--no-answer`), left out elsewhere",
+        required=False,
+    ),
     "num_issues": Column("count", "how many of them look wrong"),
     "worst_class": Column(
         "label",

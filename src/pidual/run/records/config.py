@@ -27,6 +27,7 @@ class Read(Record, frozen=True):
     same: dict[str, str] | None
     exact_labels: bool
     annotators: list[Count] | None
+    no_answer: tuple[str, ...] = ()
 
 
 class Asked(Record, frozen=True):

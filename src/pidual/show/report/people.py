@@ -38,6 +38,7 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
         "axis": (start, end),
         "n_below": int((frame["quality_high"] < average).sum()),
         "has_agreement": any(row["agreement"] is not None for row in rows),
+        "has_no_answers": "no_answers" in frame,
         "first": rows[:OPEN_ANNOTATORS],
         "more": rows[OPEN_ANNOTATORS:],
     }
@@ -91,6 +92,7 @@ def axis_of(low: float, high: float, average: float) -> tuple[float, float]:
 
 def _row(row: dict[Any, Any], start: float, end: float) -> Context:
     quality, low, high = row["annotator_quality"], row["quality_low"], row["quality_high"]
+    no_answers = row.get("no_answers") or 0
     places = [100 * (value - start) / (end - start) for value in (low, quality, high)]
     return {
         "annotator": row["annotator"],
@@ -101,6 +103,7 @@ def _row(row: dict[Any, Any], start: float, end: float) -> Context:
         "labelled": row["num_labelled"],
         "wrong": row["expected_wrong"],
         "issues": row["num_issues"],
+        "no_answer": no_answers / (no_answers + row["num_labelled"]),
         "agreement": row.get("agreement"),
         "notes": _notes(row),
     }
