@@ -8,8 +8,11 @@ from command_line import run_cli
 import pidual.fit.predict
 from pidual import judge
 from pidual.api.classifier import PiDualClassifier
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
+from pidual.data import AnnotationTable, Inputs
 from pidual.data.datasets.judges import make_judges
+from pidual.learn.engine import Interrupted
 from pidual.run.decisions import Store
 
 pytestmark = pytest.mark.shapes_unchecked
@@ -205,3 +208,20 @@ def test_a_classifier_learns_from_gold():
     gold = found.summary_.gold
     assert gold.n_gold == 60
     assert gold.noise.low <= (said != y[:, None]).mean() <= gold.noise.high
+
+
+def test_a_fit_that_was_stopped_after_the_one_without_gold_goes_on(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 2, 80)
+    x[:, 0] += 2 * y
+    said = np.where(rng.random((80, 3)) < 0.75, y[:, None], 1 - y[:, None])
+    frame = pd.DataFrame({"item": np.repeat(np.arange(80), 3), "label": said.ravel(), "annotator": list("abc") * 80})
+    table, inputs = AnnotationTable.from_frame(frame, keep_ids=True), Inputs.from_array(x)
+    truth = np.where(frame["item"] < 30, y[frame["item"]], -1)
+    whole, asked = fit_table(table, inputs, tmp_path / "whole", truth=truth), iter([False, True])
+    with pytest.raises(Interrupted):
+        fit_table(table, inputs, tmp_path / "parts", truth=truth, stop=lambda: next(asked))
+    parts = fit_table(table, inputs, tmp_path / "parts", truth=truth, resume=True)
+    assert numbers(parts) == pytest.approx(numbers(whole))
+    pd.testing.assert_frame_equal(parts.predictions.frame, whole.predictions.frame)
+    pd.testing.assert_frame_equal(parts.annotators, whole.annotators)

@@ -90,11 +90,14 @@ ITEMS_COLUMNS = {
 ANNOTATORS_COLUMNS = {
     "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`"),
     "annotator_quality": Column(
-        "share", "mean probability that their labels are right, with two prior labels of the crowd's quality"
+        "share",
+        "mean probability that their labels are right, with two prior labels of the crowd's quality; by gold where the "
+        "run has enough (`summary.gold`)",
     ),
     "quality_low": Column(
         "share",
-        "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels)",
+        "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels, or "
+        "by gold)",
     ),
     "quality_high": Column("share", "upper end of its 95% interval"),
     "num_labelled": Column("count", "number of their labels"),
