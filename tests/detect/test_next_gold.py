@@ -12,9 +12,8 @@ from command_line import run_cli, write_crowd, write_key
 
 from pidual.api.run import Run
 from pidual.data.datasets.judges import make_judges
-from pidual.detect import expected_widths
 from pidual.detect.gold import choose_items, expected_half_widths
-from pidual.errors import UsageError
+from pidual.detect.next_gold import expected_widths
 from pidual.run.decisions import Store
 
 pytestmark = pytest.mark.shapes_unchecked
@@ -54,8 +53,6 @@ def test_the_items_are_a_systematic_sample_the_same_each_time(folder):
     assert listed["item"].tolist() == run.items["item"].iloc[chosen].tolist()
     pd.testing.assert_frame_equal(Run.open(folder / "run").next_gold(20), listed)
     assert len(run.next_gold(1000)) == 60
-    with pytest.raises(UsageError, match="at least 1"):
-        run.next_gold(0)
 
 
 def test_the_file_is_taken_back_and_items_known_or_decided_on_are_left_out(folder, tmp_path, monkeypatch):
@@ -83,13 +80,15 @@ def test_the_file_is_taken_back_and_items_known_or_decided_on_are_left_out(folde
     known = set(listed["item"][:25].str.lstrip("'"))
     rest = run.next_gold(100)["item"].astype(str)
     assert set(rest) == set(run.items["item"].astype(str)) - known
-    row = int(np.flatnonzero(run.predictions.frame["item"].astype(str) == rest[0])[0])
     store = Store(run)
-    store.add(row, "unsure", None, reviewer="ann", request="1")
+    for item, decision in ((rest[0], "keep"), (rest[1], "unsure")):
+        row = int(np.flatnonzero(run.predictions.frame["item"].astype(str) == item)[0])
+        label = str(run.predictions.frame["given_label"][row]) if decision == "keep" else None
+        store.add(row, decision, label, reviewer="ann", request=item)
     store.close()
     assert set(run.next_gold(100)["item"].astype(str)) == set(rest[1:])
     _, _, err = run_cli(["next", "texts-2", "--gold", "5"])
-    assert "With 30 items of known class" in err  # "cannot tell" makes no class known
+    assert "With 31 items of known class" in err  # "cannot tell" makes no class known
     assert err.splitlines()[-1].startswith("Then, with the rows of to check.csv in FILE, too: pidual fit texts.csv ")
     assert err.count("--out") == err.count("--truth") == 1
 
@@ -101,13 +100,18 @@ def test_few_items_are_said_to_be_too_few(folder):
     assert "From 20 items of known class on" in err
 
 
-def test_many_classes_have_widths_by_their_likeliest(folder):
+def test_many_classes_have_the_widths_of_their_likeliest(folder):
     run = Run.open(folder / "many")
-    n, widths = expected_widths(run, 30)
-    assert n == 30
-    shares = {name: width for name, width in widths.items() if name.startswith("the share of 'c")}
-    assert len(shares) == 5
+    widths = expected_widths(run, 30)
+    assert list(widths) == ["the share of wrong labels", "the accuracy of the consensus"]
     assert all(0 < width < 0.5 for width in widths.values())
+    p, place = [], {name: number for number, name in enumerate(run.items["item"].astype(str))}
+    for row in run.items.itertuples():  # with a column for each class
+        top = {getattr(row, f"top_{n}"): getattr(row, f"top_{n}_probability") for n in range(1, 6)}
+        p.append([top.get(name, 0.0) for name in run.predictions.classes])
+    item = run.predictions.frame["item"].astype(str).map(place).to_numpy(int)
+    noise, accuracy, _ = expected_half_widths(np.array(p), item, run.predictions.given.astype(int), 30)
+    assert list(widths.values()) == pytest.approx([noise, accuracy], rel=0.05)
 
 
 def test_the_widths_are_those_of_the_posterior(folder):
@@ -116,7 +120,7 @@ def test_the_widths_are_those_of_the_posterior(folder):
     names = run.items["item"].astype(str)
     item = pd.Index(names).get_indexer(run.predictions.frame["item"].astype(str))
     noise, accuracy, shares = expected_half_widths(p / p.sum(1, keepdims=True), item, run.predictions.given, 25)
-    _, widths = expected_widths(run, 25)
+    widths = expected_widths(run, 25)
     assert widths["the share of wrong labels"] == pytest.approx(noise)
     assert widths["the accuracy of the consensus"] == pytest.approx(accuracy)
     assert [widths[f"the share of '{name}'"] for name in ("cat", "dog", "owl")] == pytest.approx(list(shares))
@@ -145,7 +149,7 @@ def test_a_panel_of_judges_has_a_way_out_that_works(tmp_path, monkeypatch):
     write_key(tmp_path)
     code, out, _ = run_cli(["fit", "judges.csv", "--no-x", "--quiet", "--out", "run"])
     assert code == 0
-    assert "; have 50 items checked: `pidual next RUN --gold 50`.\n" in out
+    assert "Have 50 items checked: `pidual next RUN --gold 50`.\n" in out
     assert run_cli(["next", "run", "--gold", "50", "--out", "gold.csv"])[0] == 0
     listed = pd.read_csv("gold.csv")
     listed["truth"] = panel.truth[listed["item"]].to_numpy()

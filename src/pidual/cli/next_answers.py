@@ -1,5 +1,6 @@
 """`pidual next`: which items to ask about again, and whom, or which to have checked."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .common import check_ending, next_name, put_table, say
-from .options import PATH, given_on_command_line, key_option, run_argument, table_option
+from .options import PATH, key_option, run_argument, table_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ def next_answers(
     if (budget is None) == (gold is None):
         raise UsageError("Pass either --budget N, to ask for more answers, or --gold N, to have items checked.")
     if gold is not None:
-        if any(given_on_command_line(name) for name in ("per_annotator", "names", "table", "key_file")):
+        if per_annotator or names or table or key_file:
             raise UsageError("--per-annotator, --names, --table and --key-file are for --budget; leave them out.")
         check_ending(out)
         _list_gold(Run.open(run), gold, out)
@@ -83,8 +84,8 @@ def next_answers(
 
 def _list_gold(run: "Run", n: int, out: Path | None) -> None:
     """List items to have checked, and say what to expect of them and how to go on."""
-    from ..detect import expected_widths
     from ..detect.gold import LEAST_GOLD
+    from ..detect.next_gold import expected_widths, known_items
 
     listed = run.next_gold(n)
     put_table(listed, out)
@@ -92,29 +93,19 @@ def _list_gold(run: "Run", n: int, out: Path | None) -> None:
         f"{len(listed):,} of {len(run.items):,} items, for somebody you trust to fill in the column truth; leave it "
         "empty where nobody can tell."
     )
-    n_known, widths = expected_widths(run, len(listed))
-    if n_known < LEAST_GOLD:
+    if (n_known := len(known_items(run)) + len(listed)) < LEAST_GOLD:
         say(f"From {LEAST_GOLD} items of known class on, they correct what is stated of all: have more checked.")
     else:
-        expected = ", ".join(f"±{100 * width:.1f} points for {name}" for name, width in widths.items())
+        widths = expected_widths(run, n_known).items()
+        expected = ", ".join(f"±{100 * width:.1f} points for {name}" for name, width in widths)
         say(f"With {n_known:,} items of known class, expect 95% intervals of about {expected}.")
     source, file = run.config.source, "FILE" if out is None else shlex.quote(str(out))
     merge = f", with the rows of {source.truth} in {file}, too" if source.truth else ""
     fit = "pidual fit ..."
     if source.command is not None and source.before is None:
-        fit = f"{_without_output(source.command)} --out {shlex.quote(str(next_name(run.path)))}"
+        command = re.sub(r""" --(out|truth)[ =]('[^']*'|"[^"]*"|\S)+""", "", source.command)
+        fit = f"{command} --out {shlex.quote(str(next_name(run.path)))}"
     say(f"Then{merge}: {fit} --truth {file}")
-
-
-def _without_output(command: str) -> str:
-    """Return the command of a fit without where it wrote to, and which classes it knew."""
-    words, kept = iter(shlex.split(command)), []
-    for word in words:
-        if word in ("--out", "--truth"):
-            next(words, None)
-        elif not word.startswith(("--out=", "--truth=")):
-            kept.append(word)
-    return shlex.join(kept)
 
 
 def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from .issues import mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
-from .next_gold import expected_widths, next_gold
+from .next_gold import next_gold
 from .noise import expected_findings, noise_rate
 from .reasons import find_reasons
 
@@ -23,7 +23,6 @@ __all__ = [
     "describe_items",
     "expected_findings",
     "expected_precision",
-    "expected_widths",
     "find_issues",
     "find_reasons",
     "list_labels",

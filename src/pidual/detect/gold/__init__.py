@@ -3,7 +3,7 @@
 from .calibrator import LEAST_GOLD, Calibrator, Evidence, held_out
 from .estimates import Interval, Known
 from .found import GoldFound, describe_estimates
-from .plan import choose_items, expected_half_widths, half_width
+from .plan import choose_items, expected_half_widths
 
 __all__ = [
     "LEAST_GOLD",
@@ -15,6 +15,5 @@ __all__ = [
     "choose_items",
     "describe_estimates",
     "expected_half_widths",
-    "half_width",
     "held_out",
 ]

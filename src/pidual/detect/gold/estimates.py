@@ -154,29 +154,10 @@ def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bo
     spread = max(float(np.var(m)), 1e-12)
     lam = float(np.clip(np.mean((y - y.mean()) * (m - m.mean())) / spread, 0, 1))
     r = y - lam * m
-    value = float(lam * mean_m + r.mean())
-    return interval_around(value, float(y.sum()), float(((r - r.mean()) ** 2).sum()), n, n_items, rest=rest)
-
-
-def interval_around(
-    value: float, total: float, squares: float, n: int, n_items: int, *, rest: bool = False
-) -> Interval:
-    """Return the interval of a mean that n gold items estimate.
-
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    total, squares : float
-        Sum of Y on gold, and of the squares of r around their mean.
-    n, n_items : int
-    rest : bool
-        As for `estimate_mean`.
-    """
     least = 0.5 / (n_items + 1)
-    value = min(max(value, least), 1 - least)
-    h = min((total + 2) / (n + 4), 1.0)
-    variance = (squares + 2 * h * (1 - h)) / (n + 1) / n
+    value = float(np.clip(lam * mean_m + r.mean(), least, 1 - least))
+    h = min((float(y.sum()) + 2) / (n + 4), 1.0)
+    variance = (float(((r - r.mean()) ** 2).sum()) + 2 * h * (1 - h)) / (n + 1) / n
     se = np.sqrt(variance * (1 + n / (n_items - n) if rest else 1 - n / n_items))
     centre = np.clip((n * value + 2 * h) / (n + 2), least, 1 - least)
     low, high = (float(end) for end in _on_logits(centre, se, n - 2))

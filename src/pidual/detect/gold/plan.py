@@ -10,7 +10,7 @@ for intervals.
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimates import interval_around
+from .estimates import estimate_mean
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,8 +48,6 @@ def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | No
 def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[float, float, Floats]:
     """Return half the width of the intervals to expect of n random gold items, before any class is known.
 
-    They are those of `estimates` where the rest r varies as much as p0 says that it does.
-
     Parameters
     ----------
     p0 : array (N, K)
@@ -68,27 +66,17 @@ def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[f
     first, order = np.bincount(item, said, size), np.argsort(item * k + label, kind="stable")
     key, start, count = np.unique((item * k + label)[order], return_index=True, return_counts=True)
     second = np.bincount(key // k, count**2 * said[order][start], size)  # mean square of the number of right answers
-    variance = float((second - first**2).mean()) / answers.mean() ** 2
-    noise = _half_width(float(1 - said.mean()), variance, n, size)
-    return noise, half_width(p0.max(1), n, rest=True), np.array([half_width(p, n) for p in p0.T])
-
-
-def half_width(p: Floats, n: int, *, rest: bool = False) -> float:
-    """Return half the width to expect of a share of items, each of which counts with a probability p (N,).
-
-    Parameters
-    ----------
-    p : array (N,)
-    n : int
-        Number of gold items.
-    rest : bool
-        Whether the share is of the items without gold.
-    """
-    return _half_width(float(p.mean()), float((p * (1 - p)).mean()), n, len(p), rest=rest)
+    n, variance = min(n, size), float((second - first**2).mean()) / answers.mean() ** 2
+    best, *shares = (
+        _half_width(float(p.mean()), float((p * (1 - p)).mean()), n, size, rest=number == 0)
+        for number, p in enumerate([p0.max(1), *p0.T])
+    )
+    return _half_width(float(1 - said.mean()), variance, n, size), best, np.array(shares)
 
 
 def _half_width(mean: float, variance: float, n: int, n_items: int, *, rest: bool = False) -> float:
-    if n >= n_items:
-        return 0.0
-    found = interval_around(mean, n * mean, (n - 1) * variance, n, n_items, rest=rest)
+    """Return half the width of the interval of a mean where gold is as it is expected to be."""
+    z = np.linspace(-1, 1, n)
+    y = mean + z * np.sqrt(variance * (n - 1) / (z @ z))
+    found = estimate_mean(y, np.zeros(n), mean, n_items, rest=rest)
     return (found.high - found.low) / 2
