@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .levels import LevelModel
 from .misleading import Misleading, find_misleading
 from .model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
 from .posterior import Posterior, Temper, find_temper, put_together
@@ -41,21 +42,25 @@ class Judge:
 
     def __call__(self, answers: Answers, log_p: Floats, truth: Ints | None = None) -> Posterior:
         """Judge items with these log-probabilities (n, K) by all of their answers."""
+        log_answers = self.model.log_likelihood(answers)
         return put_together(
             answers,
             self.log_f(log_p),
-            self.model.log_likelihood(answers),
+            log_answers,
             self.temper.tau,
             log_share=self.log_share,
             misleading=self.misleading,
             truth=truth,
+            spoken_for=self.model.spoken_for(answers, log_answers, self.log_share),
         )
 
 
 class HeldOut:
     """Answer models that each have not seen a part of the items; of many items, of some of them. See `fit_judge`."""
 
-    def __init__(self, answers: Answers, truth: Ints | None = None, *, sharpen: bool = True):
+    def __init__(
+        self, answers: Answers, truth: Ints | None = None, *, begin: AnswerModel | None = None, sharpen: bool = True
+    ):
         step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
         self.some = np.arange(0, answers.n_items, max(1, step))
         if step > 1:
@@ -69,7 +74,7 @@ class HeldOut:
             (answers.subset(items), answers.subset(others))
             for items, others in zip(self.items, self.others, strict=True)
         ]
-        self.models = [AnswerModel.empty(answers)] * FOLDS
+        self.models = [begin or AnswerModel.empty(answers)] * FOLDS
         self.sharpen, self.truth, self.shape = sharpen, truth, (len(answers.item), answers.n_classes)
 
     def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
@@ -95,10 +100,13 @@ def fit_judge(
     held_out: HeldOut | None = None,  # models of these answers to go on with
     steps: int = STEPS,  # of each answer model, at the most
     sharpen: bool = True,  # whether a sharpness of p is fitted; not where it has its own from the same answers
+    n_levels: int | None = None,  # of answers that are levels, not classes
 ) -> Judge:
     """Learn how answers come about, beside the logarithms of given probabilities."""
+    begin = AnswerModel.empty(answers) if n_levels is None else LevelModel.begin(answers, n_levels)
+    start = start or begin
     model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps, sharpen=sharpen)
-    held_out = held_out or HeldOut(answers, truth, sharpen=sharpen)
+    held_out = held_out or HeldOut(answers, truth, begin=begin, sharpen=sharpen)
     unseen = held_out.fit(log_p, steps)
     temper = find_temper(held_out.answers, *unseen)
     misleading = find_misleading(held_out.answers, *unseen, temper.tau)

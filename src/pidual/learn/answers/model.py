@@ -14,7 +14,7 @@ T[k, l] = t_k [l = k] + c_l, there is no U, and no product.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -219,7 +219,37 @@ class AnswerModel:
             old = getattr(self, name)
             parts.append(flat[start : start + old.size].reshape(old.shape))
             start += old.size
-        return AnswerModel(*parts)
+        return type(self)(*parts)
+
+    def precision(self) -> Floats:
+        """Return the precision of the prior of all numbers."""
+        return np.concatenate([np.full(getattr(self, name).size, value) for name, value in PRECISION.items()])
+
+    def curvature(self, answers: Answers) -> Floats:
+        """Return about how much the likelihood bends by each number: CURVATURE times the votes that it is part of."""
+        k, weight = answers.n_classes, np.bincount(answers.context, answers.weight, len(answers.annotator))
+        votes = np.asarray(answers.columns.power(2).T @ weight)
+        known = answers.annotator >= 0
+        own = (
+            np.bincount(answers.annotator[known], weight[known], answers.n_annotators) if len(self.own) else np.zeros(0)
+        )
+        of = {
+            "skill": votes,
+            "favourites": np.repeat(votes / k, k),
+            "confusions": np.full(self.confusions.size, weight.sum() / self.confusions.size),
+            "own": np.repeat(own / k**2, k * k),
+            "bias": np.full(k, answers.n_items / k),
+            "log_sharpness": np.array([answers.n_items]),
+        }
+        return np.concatenate([CURVATURE[name] * of[name] for name in PRECISION])
+
+    def table(self, answers: Answers) -> "Answering":
+        """Return P of all contexts."""
+        return Table(self, answers)
+
+    def spoken_for(self, answers: Answers, log_p: Floats, log_share: Floats) -> Ints:
+        """Return the class that each answer speaks for, which it is right about or not (R,)."""
+        return answers.label
 
     def log_f(self, log_p: Floats) -> Floats:
         """Recalibrate given log-probabilities (n, K)."""
@@ -235,12 +265,22 @@ class AnswerModel:
         found = np.empty((len(answers.item), answers.n_classes))
         for items, part in answers.parts if len(found) else ():
             rows = slice(None) if part is answers else answers.rows_of(items)
-            found[rows] = Table(self, part).log_p(part)
+            found[rows] = self.table(part).log_p(part)
         return found
 
     def skills(self, answers: Answers) -> Floats:
         """Return b + s(a) of each answer (R,)."""
         return np.asarray(base_skill(answers.n_classes) + answers.columns @ self.skill)[answers.context]
+
+
+class Answering(Protocol):
+    """P(l | k, a) of all contexts: `log_p` of answers (R, K), its weighted sums over items (n, K), and derivatives."""
+
+    def log_p(self, answers: Answers) -> Floats: ...
+
+    def log_p_of_items(self, answers: Answers) -> Floats: ...
+
+    def slopes(self, answers: Answers, q: Floats, slope: AnswerModel) -> None: ...
 
 
 class Table:
@@ -335,7 +375,7 @@ def fit_answer_model(
     start = start or AnswerModel.empty(answers)
     if not len(answers.item):
         return start
-    precision = np.concatenate([np.full(getattr(start, name).size, value) for name, value in PRECISION.items()])
+    precision = start.precision()
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         value, slope = likelihood(start.like(flat), answers, log_p, truth, sharpen=sharpen)
@@ -344,30 +384,13 @@ def fit_answer_model(
         return 0.5 * float(precision @ flat**2) - value, down
 
     return start.like(
-        minimise(objective, start.flat(), precision + _curvature(start, answers), steps=steps, tolerance=TOLERANCE)
+        minimise(objective, start.flat(), precision + start.curvature(answers), steps=steps, tolerance=TOLERANCE)
     )
 
 
 def base_skill(n_classes: int) -> float:
     """Return b."""
     return max(BASE_SKILL, float(np.log(max(1, n_classes - 1))))
-
-
-def _curvature(model: AnswerModel, answers: Answers) -> Floats:
-    """Return about how much the likelihood bends by each number: the votes that it has a part in, times CURVATURE."""
-    k, weight = answers.n_classes, np.bincount(answers.context, answers.weight, len(answers.annotator))
-    votes = np.asarray(answers.columns.power(2).T @ weight)
-    known = answers.annotator >= 0
-    own = np.bincount(answers.annotator[known], weight[known], answers.n_annotators) if len(model.own) else np.zeros(0)
-    of = {
-        "skill": votes,
-        "favourites": np.repeat(votes / k, k),
-        "confusions": np.full(model.confusions.size, weight.sum() / model.confusions.size),
-        "own": np.repeat(own / k**2, k * k),
-        "bias": np.full(k, answers.n_items / k),
-        "log_sharpness": np.array([answers.n_items]),
-    }
-    return np.concatenate([CURVATURE[name] * of[name] for name in PRECISION])
 
 
 def likelihood(
@@ -377,9 +400,9 @@ def likelihood(
 
     That by log_sharpness is left out where it is not asked for.
     """
-    slope, total = AnswerModel.empty(answers, own=len(model.own) > 0), 0.0
+    slope, total = model.like(np.zeros_like(model.flat())), 0.0
     for items, part in answers.parts:
-        z, table = model.sharpness * log_p[items] + model.bias, Table(model, part)
+        z, table = model.sharpness * log_p[items] + model.bias, model.table(part)
         log_total, f = softmax(z)
         z -= log_total[:, None]
         of_item, q = softmax(only_known(z + table.log_p_of_items(part), None if truth is None else truth[items]))

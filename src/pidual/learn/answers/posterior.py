@@ -64,6 +64,7 @@ def put_together(
     log_share: Floats | None = None,  # (K,), logarithm of pi; by default of the mean of these f
     misleading: Misleading | None = None,  # where items mislead
     truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    spoken_for: Ints | None = None,  # (R,), class that each answer is right about or not; by default its label
     rho: float = RHO,  # 0 takes answers to one item for independent, up to tau
 ) -> Posterior:
     """Return the posterior of f and all answers."""
@@ -89,11 +90,12 @@ def put_together(
     cautious = softmax(CAUTION * log_q)[1]
     confident = softmax(only_known(log_f + at_most, truth))[1]
     known = None if truth is None else truth[answers.item]
-    rows = np.arange(len(answers.item)), answers.label
+    said = answers.label if spoken_for is None else spoken_for
+    rows = np.arange(len(answers.item)), said
     quality, unaided = (softmax(only_known(prior[answers.item] + each, known))[1][rows] for each in joints)
-    stated = np.stack([each[answers.item, answers.label] for each in (cautious, confident)])
+    stated = np.stack([each[answers.item, said] for each in (cautious, confident)])
     stated_items = np.stack([each.max(1) for each in (cautious, confident)])
-    votes, full = m * tau * b[:, 0], q[answers.item, answers.label]
+    votes, full = m * tau * b[:, 0], q[answers.item, said]
     return Posterior(q, quality, full, unaided, votes, stated, stated_items)
 
 
