@@ -6,6 +6,7 @@ import struct
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -74,7 +75,8 @@ def fabricate_run(
     config = describe(job, as_source(source or {"table": "labels.csv", "x": "scans/"}))
     write_json(path / "config.json", config.to_json())
     write_history(path / "metrics.jsonl", fitted.history)
-    write_run(path, config, job, fitted, judge(job, fitted, answers))
+    with mock.patch("pidual.fit.judge.pi_effects", return_value=None):  # no answer model has been fitted
+        write_run(path, config, job, fitted, judge(job, fitted, answers))
     return path
 
 
@@ -130,7 +132,7 @@ def made_up_answers(rng, job, truth, wrong):
     scores = RowScores.empty(codes)
     for name in ("quality", "full", "unaided", "confidence"):
         getattr(scores, name)[:] = p[place, codes]
-    return Answers(predictions, posteriors, scores)
+    return Answers(predictions, posteriors, scores, mock.Mock())
 
 
 def made_up_training(job, valid, guard, selection):
