@@ -9,9 +9,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..data.pi.kinds import short_name
 from ..run.records.config import Config
 from ..run.records.state import Event
-from ..run.records.summary import CopyGroup, Detection, Evaluation, FromRun, GoldEstimates, Rate, Summary, Verdict
+from ..run.records.summary import (
+    CopyGroup,
+    Detection,
+    Evaluation,
+    FromRun,
+    GoldEstimates,
+    PIDirection,
+    Rate,
+    Summary,
+    Verdict,
+)
 from .gold.calibrator import LEAST_GOLD
 
 UNKNOWN = "–"
@@ -97,7 +108,8 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
         lines.append(f"Agreement with held-out noisy labels: {summary.valid_accuracy:.1%}.")
     if summary.evaluation is not None:
         lines += _describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
-    return [*lines, *_describe_votes(summary), *_describe_choice(summary), *restarts]
+    told = [describe_direction(each) for each in (summary.pi_directions or [])[:1] if each.tells]
+    return [*lines, *told, *_describe_votes(summary), *_describe_choice(summary), *restarts]
 
 
 def _describe_verdict(verdict: Verdict) -> list[str]:
@@ -144,6 +156,18 @@ def _describe_votes(summary: Summary) -> list[str]:
     return [
         f"{answers:.1f} answers to an item count as {votes:.1f} votes: people share mistakes, which no answer shows."
     ]
+
+
+def describe_direction(found: PIDirection) -> str:
+    """Describe which way a value of a PI column moves answers, in a sentence."""
+    column, label = short_name(found.column), short_name(found.label)
+    way = "more" if found.difference >= 0 else "less"
+    points = [100 * math.copysign(1, found.difference) * end for end in (found.difference_low, found.difference_high)]
+    return (
+        f"Answers with {column} {short_name(found.value)}: '{label}' {100 * abs(found.difference):.0f} points {way} "
+        f"often than their items deserve (95%: {min(points):.0f} to {max(points):.0f}), compared with {column} "
+        f"{short_name(found.against)}."
+    )
 
 
 def _describe_choice(summary: Summary) -> list[str]:

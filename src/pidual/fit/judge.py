@@ -23,7 +23,9 @@ from ..detect.agreement import describe_agreement
 from ..detect.class_confusions import describe_classes
 from ..detect.copies import find_open_pair
 from ..detect.counts import Counts
+from ..detect.directions import Deserved, find_directions
 from ..detect.evaluate import evaluation, find_false_claims
+from ..detect.judges import add_gold, add_orders, find_order
 from ..detect.sentences import describe_contradiction
 from ..learn.engine import Fitted, collapse
 from ..run.predictions import Predictions
@@ -35,6 +37,7 @@ from ..run.records.summary import (
     Detection,
     GoldEstimates,
     Guard,
+    PIDirection,
     Rate,
     Summary,
     Verdict,
@@ -89,6 +92,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     truth = posteriors.label[group_of_rows(job.rows.groups)]
     how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
     effects = pi_effects(answers.judging.judge.model, answers.judging.rows, *how)
+    deserved = Deserved.of(posteriors, None if answers.gold is None else answers.gold.known)
     counts = Counts.of_predictions(counted, posteriors)
     agreement, classes = _describe_people(counted, counts)
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
@@ -111,6 +115,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         classes=classes,
         pi_health=job.pi_health,
         pi_effects=effects,
+        pi_directions=None if deserved is None else _find_directions(predictions, deserved),
         agreement=agreement,
         copies=job.copies,
         gold=gold,
@@ -119,7 +124,16 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     known, n_no_answer = None if answers.gold is None else answers.gold.annotators, job.table.no_answers
     annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, known, n_no_answer)
     by_class = describe_annotator_classes(counted, annotators, counts)
+    if annotators is not None and by_class is not None:
+        annotators, by_class = add_gold(annotators, by_class, counted, deserved)
+        annotators = add_orders(annotators, predictions, find_order(predictions))
     return Results(predictions, items, annotators, summary, by_class)
+
+
+def _find_directions(predictions: Predictions, deserved: Deserved) -> list[PIDirection]:
+    """Find which way PI other than the annotator moves answers."""
+    columns = predictions.frame[[name for name in predictions.pi_columns if name != "annotator"]]
+    return find_directions(columns, predictions.given, predictions.item, deserved, predictions.classes)
 
 
 def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:

@@ -74,6 +74,11 @@ def report(tmp_path_factory):
             | dict.fromkeys(("difference", "difference_low", "difference_high"), 0.8)
             | {"tells": True}
         ],
+        "pi_directions": [
+            {"column": SCRIPT, "value": "unbroken" * 40, "against": IMAGE, "class": CLASSES[0], "n_gold": 0}
+            | dict.fromkeys(("difference", "difference_low", "difference_high"), 0.8)
+            | {"tells": True}
+        ],
     }
     change_files(run, summary)
     items = sorted({str(item) for item in Run(run).predictions.frame["item"]})

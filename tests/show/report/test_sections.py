@@ -104,7 +104,8 @@ def page_with(path, summary):
 
 def test_sections_of_what_a_run_does_not_know_are_left_out(run):
     detection = FOUND["detection"] | dict.fromkeys(("expected_precision", "precision_low", "precision_high"))
-    page = page_with(run, {"agreement": None, "pi_effects": None, "pi_health": [], "detection": detection})
+    nothing = {"agreement": None, "pi_effects": None, "pi_directions": None, "pi_health": []}
+    page = page_with(run, nothing | {"detection": detection})
     for absent in ("Krippendorff", "Where answers are right more often", "Expected hits"):
         assert absent not in page.words
     assert {attrs["href"] for attrs in page.all("a")} >= {"#suspects", "#annotators", "#classes", "#settings"}
@@ -345,3 +346,24 @@ def test_a_page_of_very_long_names_is_light(tmp_path):
     run = fabricate_run(tmp_path / "run", n_items=300, classes=names, annotators=200)
     page_of(run)
     assert (run / "report.html").stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize("n_gold", [0, 40])
+def test_which_way_answers_are_moved_and_by_what_it_was_found(run, n_gold):
+    ends = {"difference": -0.18, "difference_low": -0.24, "difference_high": -0.12, "n_gold": n_gold}
+    found = {
+        "column": "words",
+        "value": "300 or more",
+        "against": "9 or less",
+        "class": "<b>cat",
+        **ends,
+        "tells": True,
+    }
+    chance = found | {"column": "tool", "tells": False}
+    page = page_with(run, {"pi_effects": None, "pi_health": [], "pi_directions": [found, chance]})
+    sentence = "'<b>cat' 18 points less often than their items deserve (95%: 12 to 24), compared with words 9 or less."
+    assert f"Answers with words 300 or more: {sentence}" in page.words
+    assert page.words.count("may be chance") == 1
+    assert ("known for 40 of them" in page.words) == bool(n_gold)
+    assert ("left out" in page.words) == (not n_gold)
+    assert "#pi" in {attrs["href"] for attrs in page.all("a")}

@@ -164,11 +164,11 @@ def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bo
     return Interval(value, min(low, value), max(high, value))
 
 
-def t_quantile(degrees: int) -> float:
-    """Return the two-sided 95% quantile of Student's t."""
+def t_quantile(degrees: int, tail: float = (1 - INTERVAL) / 2) -> float:
+    """Return the quantile of Student's t with this probability above it, of a 95% interval by default."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(max(1, degrees), (1 + INTERVAL) / 2))
+    return float(stdtrit(max(1, degrees), 1 - tail))
 
 
 def _on_logits(value: Floats, se: Floats, degrees: int) -> tuple[Floats, Floats]:

@@ -16,10 +16,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GoldFound:
-    """Estimates for the summary, and of annotators by code: accuracy and its ends (A,), where these are known."""
+    """Estimates for the summary, and of annotators by code: accuracy and its ends (A,), where these are known.
+
+    They rest on `known`.
+    """
 
     estimates: GoldEstimates
     annotators: tuple[Floats, Floats, Floats] | None
+    known: Known
 
     @classmethod
     def of(
@@ -49,7 +53,7 @@ class GoldFound:
         said = known.noise(), known.accuracy(), known.shares()
         n, sharpness = len(known.gold), calibrator.sharpness
         estimates = describe_estimates(said, classes, n_gold=n, sharpness=sharpness, votes=votes, stated=stated)
-        return cls(estimates, known.annotators(n_annotators) if n_annotators else None)
+        return cls(estimates, known.annotators(n_annotators) if n_annotators else None, known)
 
 
 def describe_estimates(

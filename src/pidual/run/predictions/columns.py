@@ -26,6 +26,16 @@ class Column:
     missing: bool = False
 
 
+def _with_interval(kind: str, **meanings: str) -> dict[str, Column]:
+    """Return columns that not every run has, each followed by the ends of its interval."""
+    ends = {"": "", "_low": "lower end of the 95% interval of ", "_high": "upper end of the 95% interval of "}
+    return {
+        f"{name}{end}": Column(kind, f"{words}{f'`{name}`' if end else meaning}", required=False, missing=True)
+        for name, meaning in meanings.items()
+        for end, words in ends.items()
+    }
+
+
 PREDICTIONS_COLUMNS = {
     "row": Column("count", "number of the answer, counted from 0: its row in the table, if no row was skipped"),
     "table_row": Column(
@@ -152,6 +162,13 @@ ANNOTATORS_COLUMNS = {
         required=False,
         missing=True,
     ),
+    **_with_interval("number", gold_kappa="Cohen's kappa with the truth, by items of known class"),
+    "order_pairs": Column("count", "pairs of their answers to one item shown in two orders", required=False),
+    **_with_interval("share", order_agreement="share of these pairs in which both answers are the same"),
+    "order_favours": Column(
+        "text", "class that depends most on the order, as `pass when first`", required=False, missing=True
+    ),
+    **_with_interval("number", order_shift="how much more often they say it then than in the other order"),
 }
 ANNOTATOR_CLASSES_COLUMNS = {
     "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`"),
@@ -161,6 +178,11 @@ ANNOTATOR_CLASSES_COLUMNS = {
     "accuracy_low": Column("share", "lower end of its 95% interval"),
     "accuracy_high": Column("share", "upper end of its 95% interval"),
     "others_accuracy": Column("share", "how often all others are right on it"),
+    **_with_interval(
+        "share",
+        gold_sensitivity="how often they say the class where it is true, by items of known class",
+        gold_specificity="how often they do not say it where it is not true, by items of known class",
+    ),
 }
 THUMBNAILS_COLUMNS = {"item": Column("text", "name of the item"), "png": Column("png", "the picture")}
 PREVIEWS_COLUMNS = {

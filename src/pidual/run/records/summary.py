@@ -135,6 +135,23 @@ class PIEffect(Record, frozen=True):
     tells: bool
 
 
+class PIDirection(Record, frozen=True):
+    """How much more often answers with one value of a PI column say a class than their items deserve, against another.
+
+    It rests on `n_gold` items of known class, or on the consensus where there are none; `tells`: beyond chance.
+    """
+
+    column: str
+    value: str
+    against: str
+    label: Label | float | bool = field(name="class")
+    difference: Difference
+    difference_low: Difference
+    difference_high: Difference
+    n_gold: Count
+    tells: bool
+
+
 class PIProblem(Record, frozen=True):
     """What is wrong with a PI column."""
 
@@ -305,6 +322,8 @@ class Summary(Judged, frozen=True):
         problems of PI columns: `column`, `problem`, `text`
     pi_effects : list of PIEffect
         how the chance of a right answer depends on each PI column
+    pi_directions : list of PIDirection
+        which classes answers say more often than their items deserve, by PI column; null with more than 20 classes
     agreement : Agreement
         Krippendorff's alpha and kappas of annotators
     copies : list of CopyGroup
@@ -335,6 +354,7 @@ class Summary(Judged, frozen=True):
     classes: Classes
     pi_health: list[PIProblem]
     pi_effects: list[PIEffect] | None = None
+    pi_directions: list[PIDirection] | None = None
     agreement: Agreement | None = None
     copies: list[CopyGroup] = field(default_factory=list)
     gold: GoldEstimates | None = None

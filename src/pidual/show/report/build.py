@@ -19,6 +19,7 @@ from .people import agreement, annotators, by_class
 from .suspects import suspects
 from .words import FILTERS, Context
 
+MAX_DIRECTIONS = 20
 MAX_TEXT = 500  # characters of any text on the page
 COUNTED = (
     *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
@@ -56,6 +57,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "classes": classes(summary.classes, predictions),
         "pi_health": summary.pi_health[:MAX_EFFECTS],
         "pi_effects": pi_effects(summary.pi_effects or []),
+        "pi_directions": (summary.pi_directions or [])[:MAX_DIRECTIONS],
         "curves": curves(run),
         "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
         "made_by": run.config.source.command,
@@ -84,7 +86,7 @@ def _sections(context: Context) -> list[tuple[str, str]]:
         ("evaluation", "Evaluation", context["evaluation"]),
         ("annotators", "Annotators", context["annotators"]),
         ("classes", "Classes", True),
-        ("pi", "PI", context["pi_health"] or context["pi_effects"]),
+        ("pi", "PI", context["pi_health"] or context["pi_effects"] or context["pi_directions"]),
         ("scores", "Scores", True),
         ("training", "Training", context["curves"]),
         ("settings", "Settings", True),

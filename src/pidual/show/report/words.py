@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ...detect.sentences import UNKNOWN, count, percent
+from ...detect.sentences import UNKNOWN, count, describe_direction, percent
 
 Context = dict[str, Any]
 Array = npt.NDArray[Any]
@@ -60,4 +60,5 @@ FILTERS = {
     "quality": quality,
     "sure": sure,
     "setting": setting,
+    "direction": describe_direction,
 }
