@@ -20,7 +20,7 @@ OPEN_CLASSES = 6
 
 
 def amounts(run: RunFiles, predictions: Predictions) -> Context:
-    """The estimate with its interval, and what looking at so many labels should find."""
+    """Return the estimate with its interval, and what looking at so many labels should find."""
     detection, noise = run.summary.detection, run.summary.noise
     precision, n_issues, n = detection.expected_precision, predictions.n_issues, len(predictions)
     curve = [(float(one.n), one.expected_wrong, one.precision) for one in detection.curve]
@@ -55,7 +55,7 @@ def _curve_svg(curve: list[tuple[float, float, float]], n_issues: int) -> str:
 
 
 def _milestones(curve: list[tuple[float, float, float]], n_issues: int) -> list[Context]:
-    """What looking at a part of the flagged labels should find, and at more than these."""
+    """Return what looking at a part of the flagged labels should find, and at more than these."""
     if not curve:
         return []
     n, wrong, _ = (np.array(values) for values in zip(*[(0.0, 0.0, 0.0), *curve], strict=True))
@@ -67,7 +67,7 @@ def _milestones(curve: list[tuple[float, float, float]], n_issues: int) -> list[
 
 
 def _rounded(value: float) -> int:
-    """A number of two digits, and zeros."""
+    """Round to two digits, and zeros."""
     return int(float(f"{value:.2g}"))
 
 
@@ -107,7 +107,7 @@ def _mean_of(counts: Array) -> float:
 
 
 def evaluation(found: Evaluation | None, *, gate: bool) -> list[tuple[str, str, str]]:
-    """What the clean labels say, each with its meaning; empty where there were none."""
+    """Return what the clean labels say, each with its meaning; empty where there were none."""
     if found is None:
         return []
     meaning: list[tuple[str, str, str, Callable[[float | None], str]]]

@@ -70,7 +70,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
 
 
 def _read_counted(run: RunFiles) -> Predictions:
-    """The columns of the predictions that are counted; or say what the run lacks."""
+    """Return the columns of the predictions that are counted; or say what the run lacks."""
     for name in ("summary.json", "predictions.parquet"):
         if not (run.path / name).is_file():
             raise RunError(f"{run.path} has no {name}; it is not a finished run, so fit into it first.")
@@ -96,7 +96,7 @@ def _sections(context: Context) -> list[tuple[str, str]]:
 
 @cache
 def _template() -> Any:
-    """The template of the page, which takes longer to compile than to fill in."""
+    """Compile the template of the page, which takes longer than to fill it in."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8")

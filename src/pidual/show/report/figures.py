@@ -162,7 +162,7 @@ def _svg(name: str, label: str, draw: Callable[[Any], None], *, size: tuple[floa
 
 
 def _inline(svg: str, name: str, label: str) -> str:
-    """A stand-alone SVG made part of a page: own ids, the page's colours and font, a text for screen readers."""
+    """Make a stand-alone SVG part of a page: own ids, the page's colours and font, a text for screen readers."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(

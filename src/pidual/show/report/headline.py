@@ -57,7 +57,7 @@ def known_wrong(predictions: Predictions) -> tuple[Array, Array] | None:
 
 
 def data_name(run: RunFiles) -> str:
-    """What the data is called: the file's name, or what a run from memory says it is."""
+    """Name the data: by its file, or what a run from memory says it is."""
     source = run.config.source
     for name in (run.config.data.table, source.table, source.x):
         if name and name not in IN_MEMORY:
@@ -66,12 +66,12 @@ def data_name(run: RunFiles) -> str:
 
 
 def _detect_command(run: RunFiles) -> str:
-    """The command that lists the labels this page shows, for the directory as it was named to us."""
+    """Return the command that lists the labels this page shows, for the directory as it was named to us."""
     return shlex.join(["pidual", "detect", str(run.path)])
 
 
 def _verdict(verdict: Verdict) -> Context:
-    """What to think of the fit itself."""
+    """Say what to think of the fit itself."""
     title, text = VERDICTS[verdict.status]
     return {"status": verdict.status, "title": title, "text": text, "reasons": verdict.reasons}
 

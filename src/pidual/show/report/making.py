@@ -17,7 +17,7 @@ MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 
 
 def pi_effects(effects: list[PIEffect]) -> list[PIEffect]:
-    """What PI says about answers, the strongest effect first; those that may be chance last."""
+    """Return what PI says about answers, the strongest effect first; those that may be chance last."""
     return sorted(effects, key=lambda effect: (not effect.tells, -abs(effect.difference)))[:MAX_EFFECTS]
 
 

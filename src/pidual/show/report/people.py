@@ -21,7 +21,7 @@ GOOD, FAIR = 0.8, 0.667  # of Krippendorff's alpha, by his own advice
 
 
 def annotators(frame: pd.DataFrame | None) -> Context | None:
-    """The worst annotators, each with what stands out, and how many there are."""
+    """Describe the worst annotators, each with what stands out, and how many there are."""
     if frame is None or not len(frame):
         return None
     shown = _worst_first(frame).head(MAX_ANNOTATORS)
@@ -70,7 +70,7 @@ def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context
 
 
 def _cell(record: dict[Any, Any] | None) -> Context | None:
-    """An annotator on a class; None where they labelled none of its items."""
+    """Describe an annotator on a class; None where they labelled none of its items."""
     if record is None:
         return None
     less = float(record["others_accuracy"]) - float(record["accuracy"])
@@ -110,7 +110,7 @@ def _row(row: dict[Any, Any], start: float, end: float) -> Context:
 
 
 def _notes(row: Context) -> list[str]:
-    """What stands out, a few words each."""
+    """Say what stands out, a few words each."""
     notes = []
     if row.get("copies") is not None:
         notes.append(f"same answers as {row['copies']}")

@@ -18,7 +18,7 @@ MAX_THUMBNAIL_BYTES = 2_000_000  # of all together
 
 
 def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
-    """The labels that look wrong, and some of those that rest on their own answer, lowest quality first."""
+    """Return the labels that look wrong, and some of those that rest on their own answer, lowest quality first."""
     order = np.argsort(predictions.label_quality, kind="stable")
     flagged, resting = (order[group[order]] for group in (predictions.is_issue, predictions.is_resting))
     n_shown = min(limit, len(flagged))
@@ -53,7 +53,7 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
 
 
 def why(record: Mapping[Any, Any]) -> str:
-    """The reason without the part that the table's own columns say, if there is more.
+    """Return the reason without the part that the table's own columns say, if there is more.
 
     A label that is the consensus itself needs all of it.
     """
@@ -66,7 +66,7 @@ def why(record: Mapping[Any, Any]) -> str:
 
 
 def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[Markup | None]:
-    """Data addresses of the thumbnails, until they would make the page heavy."""
+    """Return data addresses of the thumbnails, until they would make the page heavy."""
     pictures: list[Markup | None] = []
     left = MAX_THUMBNAIL_BYTES
     for item in items:

@@ -12,42 +12,42 @@ Array = npt.NDArray[Any]
 
 
 def number(value: Any) -> float | None:
-    """A finite number, else None."""
+    """Return a finite number, else None."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
 
 
 def score(value: float | None) -> str:
-    """A number of three digits."""
+    """Write a number of three digits."""
     return UNKNOWN if value is None else f"{value:.3g}"
 
 
 def measured(value: float | None) -> str:
-    """A measured value, such as one of an input column: four digits, and none that say nothing."""
+    """Write a measured value, such as one of an input column: four digits, and none that say nothing."""
     return UNKNOWN if value is None else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def sure(value: float | None) -> str:
-    """A probability in whole per cent."""
+    """Write a probability in whole per cent."""
     if value is None:
         return UNKNOWN
     return "> 99%" if value > 0.99 else f"{100 * value:.0f}%"
 
 
 def auc(value: float | None) -> str:
-    """An area under a curve."""
+    """Write an area under a curve."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def quality(value: float | None) -> str:
-    """A quality or gate in [0, 1]."""
+    """Write a quality or gate in [0, 1]."""
     if value is None:
         return UNKNOWN
     return "< 0.01" if value < 0.01 else f"{value:.2f}"
 
 
 def setting(value: Any) -> str:
-    """The value of an option or of a PI column."""
+    """Write the value of an option or of a PI column."""
     known = number(value)
     return score(known) if known is not None else UNKNOWN if value is None else str(value)
 
