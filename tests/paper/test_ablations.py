@@ -1,6 +1,7 @@
 """The paper's ablations of Pi-DUAL against plain formulas, and in their limiting cases."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -441,6 +442,17 @@ def test_a_job_is_changed_and_the_one_before_is_left_as_it_was():
     assert type(method) is PiDualAblation
     assert not hasattr(method, "gamma")
     assert ablated.method_options == job.method_options | {"leave_out": "seconds", "corrupt_pi": 1.0, "use_gate": False}
+
+
+def test_corrupted_numbers_have_mean_and_deviation_of_the_rows_that_are_trained_on():
+    job = job_of()
+    trained = torch.from_numpy(job.train)
+    far = replace(job, rows=replace(job.rows, numbers=job.rows.numbers * 3 + 7))
+    before, after = far.rows.numbers[trained], ablate(far, {"corrupt_pi": 1.0}).rows.numbers[trained]
+    assert not torch.equal(before, after)
+    error = float(before.std() / len(before) ** 0.5)
+    assert abs(float(after.mean() - before.mean())) < 4 * error
+    assert abs(float(after.std() - before.std())) < 4 * error
 
 
 def test_corrupted_rows_are_the_same_for_the_same_seed():

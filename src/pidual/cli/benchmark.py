@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "chosen",
     callback=names,
     metavar="A,B,...",
-    help="Methods to run, by name; main: those of the paper's main tables and pi_dual_plus; all.  [default: main]",
+    help="Methods to run, by name; main: those of the recipe; all.  [default: main]",
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), metavar="N", help="Run the seeds 0 to N - 1.  [default: the recipe's]"
@@ -100,7 +100,7 @@ def benchmark(
     from ..paper.runs import choose_methods, plan, run_fits
     from ..paper.summary import read_results, summary_json, write_summary
 
-    methods = choose_methods(chosen or ["main"])
+    methods = {recipe.dataset: choose_methods(chosen or ["main"], recipe.main) for recipe in recipes}
     if trial:
         _print_trials(recipes, methods, settings, data, threads, as_json)
         return
@@ -108,9 +108,11 @@ def benchmark(
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
         run = partial(run_fits, data=data, out=out, threads=threads, progress=progress, stop=stop)
         if analysis is not None:
-            _print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
+            _print_analyses(analysis, recipes, methods if chosen else {}, seeds, data, out, run, as_json)
             return
-        fits = [fit for recipe in recipes for fit in plan(recipe, methods, seeds or recipe.seeds, settings)]
+        fits = [
+            fit for recipe in recipes for fit in plan(recipe, methods[recipe.dataset], seeds or recipe.seeds, settings)
+        ]
         missing = len(fits) - len(run(fits))
     if not is_first_process():
         return
@@ -158,7 +160,12 @@ def _print_benchmarks(as_json: bool) -> None:
 
 
 def _print_trials(
-    recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, threads: int | None, as_json: bool
+    recipes: list[Any],
+    methods: dict[str, list[str]],
+    settings: dict[str, Any],
+    data: Path,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """Print a line for a few steps of every method, as they are done."""
     from ..paper.runs import load_data, plan
@@ -166,7 +173,7 @@ def _print_trials(
 
     for recipe in recipes:
         loaded = load_data(recipe, data)
-        for fit in plan(recipe, methods, 1, settings):
+        for fit in plan(recipe, methods[recipe.dataset], 1, settings):
             tried = try_out(loaded, replace(fit.options(loaded.noise_rate), threads=threads))
             words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s per step"
             line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
@@ -176,7 +183,7 @@ def _print_trials(
 def _print_analyses(
     name: str,
     recipes: list[Any],
-    methods: list[str] | None,
+    methods: dict[str, list[str]],
     seeds: int | None,
     data: Path,
     out: Path,
@@ -191,7 +198,7 @@ def _print_analyses(
     tables = {}
     for recipe in recipes:
         load = partial(load_data, recipe, data)
-        how = {"run": run, "load": load, "methods": methods, "seeds": seeds or recipe.seeds}
+        how = {"run": run, "load": load, "methods": methods.get(recipe.dataset), "seeds": seeds or recipe.seeds}
         tables[recipe.dataset] = analyse(name, recipe, out, **how)
     if not is_first_process():
         return

@@ -148,10 +148,11 @@ class PIEdits:
         Drop all columns, so that only random PI is left.
     corrupt_pi : float
         Share of the training rows, drawn once per fit, whose codes are replaced by random ones and whose numbers by a
-        normal with the column's mean and standard deviation (0 and 1, since numbers are standardised); what was missing
-        then is not.
+        normal with `mean` and `std`; what was missing then is not.
     seed : int
         Of the rows that are corrupted, and of what replaces their PI.
+    mean, std : tensors (n_numbers,)
+        Of the numbers, in the rows that are trained on; by default 0 and 1.
 
     Attributes
     ----------
@@ -167,6 +168,8 @@ class PIEdits:
         only_random_pi: bool = False,
         corrupt_pi: Share = 0.0,
         seed: int = 0,
+        mean: Tensor | None = None,
+        std: Tensor | None = None,
     ):
         check_values(PIEdits, {"only_random_pi": only_random_pi, "corrupt_pi": corrupt_pi})
         left_out = (leave_out,) if isinstance(leave_out, str) else tuple(leave_out)
@@ -177,6 +180,8 @@ class PIEdits:
             names = ", ".join(dict.fromkeys((*spec.code_names, *spec.number_names))) or "not known by name here"
             raise UsageError(f"leave_out names no PI column: '{unknown[0]}'; the PI columns are {names}.")
         self.sizes, self.all_numbers, self.corrupt, self.seed = spec.cardinalities, spec.n_numbers, corrupt_pi, seed
+        self.mean = torch.zeros(spec.n_numbers) if mean is None else mean
+        self.std = torch.ones(spec.n_numbers) if std is None else std
         self.codes = [i for i, name in enumerate(code_names) if not only_random_pi and name not in left_out]
         self.numbers = [i for i, name in enumerate(number_names) if not only_random_pi and name not in left_out]
         self.spec = replace(
@@ -209,7 +214,8 @@ class PIEdits:
         hit = ((uniform[:, 0] < self.corrupt) & (index >= 0))[:, None]
         sizes = torch.tensor(self.sizes)
         random_codes = torch.minimum((uniform[:, 1:] * sizes).long(), sizes - 1).to(codes)
-        random_numbers = draws_[:, 1 + n_codes :].masked_fill(self.is_flag, 0.0)
+        drawn = self.mean.to(numbers) + self.std.to(numbers) * draws_[:, 1 + n_codes :]
+        random_numbers = drawn.masked_fill(self.is_flag, 0.0)
         return torch.where(hit, random_codes, codes), torch.where(hit, random_numbers, numbers)
 
     def rows(self, rows: Rows, trained: NDArray[np.bool_]) -> Rows:
@@ -231,8 +237,11 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:
         raise UsageError("only_random_pi needs a random_pi of length 1 or more.")
+    trained = job.rows.numbers[torch.from_numpy(job.train)].double()
     edits = PIEdits(
         job.spec,
+        mean=trained.mean(0),
+        std=trained.std(0, correction=0),
         **{name: changes[name] for name in OF_THE_DATA if name in changes},
         seed=derive_seed(job.options.seed, 13),
     )

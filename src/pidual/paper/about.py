@@ -22,8 +22,18 @@ def about() -> dict[str, Any]:
         "pidual": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {cuda}",
+        "hardware": f"{processor() or platform.machine()}, {os.cpu_count()} cores, {cuda}",
     }
+
+
+@cache
+def processor() -> str:
+    """Name of the processor, on which the last digits of a result depend; "" where the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 @cache

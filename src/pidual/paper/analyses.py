@@ -5,7 +5,8 @@
     examples         images whose gate says that the label is wrong
     corrupted_pi     random PI on a share of the rows
     importance       one PI column left out at a time
-    ablations        without the gate, without the noise network, the gate on probabilities, random PI alone
+    ablations        without the gate or the noise network, the gate on probabilities, random PI alone, a noise network
+                     that sees x, TRAM's loss
     size             width and depth of the noise and gate networks, and another prediction network
     early_stopping   the selected epoch against the last
     cost             parameters, and seconds of a step relative to cross-entropy
@@ -31,7 +32,7 @@ from ..show.report.figures import ALERT, CALM, INK, MUTED
 from .ablations import ABLATED
 from .plots import panel, write_svg
 from .recipes import Recipe
-from .runs import MAIN_METHODS, Fit, plan
+from .runs import Fit, plan
 from .score import BINS, Result, try_out
 from .summary import draw_rows, summarise, write_csv
 
@@ -42,6 +43,8 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {  # by the names of the paper's nu
     "no noise network": {"use_noise": False},
     "gate on probabilities": {"gate_on": "probabilities"},
     "only random PI": {"only_random_pi": True},
+    "eps(x, a)": {"noise_input": "x_and_pi"},
+    "TRAM's loss": {"tram_loss": 1.0},
 }
 COST_STEPS, COST_ROUNDS = 10, 3
 PAIR = ("ce", "pi_dual")
@@ -59,7 +62,7 @@ def dynamics(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd.Data
     -------
     DataFrame
         method, epoch; f_correct, f_wrong, noise_correct, noise_wrong on training rows; test_accuracy. All of the last
-        attempt, where the guard made several; on samples of rows (`benchmark.score.WATCHED`).
+        attempt, where the guard made several; on samples of rows (`Recipe.watched`).
     """
     staged = [method for method in methods if METHODS[method].stages > 1]
     if staged:
@@ -193,9 +196,13 @@ def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("
 def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL whole, and with one of its parts left out or changed; random PI alone where it has some."""
     _check_ablated("use_gate", methods)
-    random = all(recipe.method_settings(method).get("random_pi", 1) for method in methods)
-    changes = {name: change for name, change in ABLATIONS.items() if random or "only_random_pi" not in change}
-    return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
+    fits = plan(recipe, methods, seeds)
+    for method in methods:
+        left_out = [] if recipe.method_settings(method).get("random_pi", 1) else ["only_random_pi"]
+        left_out += ["noise_input", "tram_loss"] if method == "pi_dual_plus" else []
+        changes = {name: change for name, change in ABLATIONS.items() if not set(left_out) & set(change)}
+        fits += variants(recipe, [method], seeds, changes)
+    return summarise(run(fits))
 
 
 def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
@@ -215,9 +222,9 @@ def _network_words(settings: Mapping[str, Any]) -> str:
     )
 
 
-def early_stopping(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = MAIN_METHODS) -> pd.DataFrame:
+def early_stopping(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ()) -> pd.DataFrame:
     """Summary with what every method gains or loses between the selected and the last epoch."""
-    table = summarise(run(plan(recipe, methods, seeds)))
+    table = summarise(run(plan(recipe, methods or recipe.main, seeds)))
     for value in ("accuracy", "auc"):
         table[f"last_minus_selected_{value}"] = (table[f"last_{value}"] - table[f"selected_{value}"]).round(4)
     return table
@@ -249,7 +256,7 @@ def _check_ablated(option: str, methods: Sequence[str]) -> None:
 # --- cost ---
 
 
-def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = MAIN_METHODS) -> pd.DataFrame:
+def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = ()) -> pd.DataFrame:
     """Parameters and time of the methods.
 
     Every round takes some steps with each method in turn and compares times within the round, so that other work on
@@ -260,7 +267,7 @@ def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = MAIN_METHO
     DataFrame
         method, parameters, row_values (numbers kept for the training rows), seconds (of a step), relative_to_ce.
     """
-    fits = plan(recipe, ["ce", *(method for method in methods if method != "ce")], 1)
+    fits = plan(recipe, ["ce", *(method for method in methods or recipe.main if method != "ce")], 1)
     batch_size = int(recipe.method_settings("ce").get("batch_size", 256))
     rounds = [
         [try_out(data, fit.options(data.noise_rate), steps=COST_STEPS, batch_size=batch_size) for fit in fits]

@@ -63,6 +63,7 @@ DIFFERENCES: dict[str, dict[str, Grid]] = {
         },
         "afm": {"width": (2048,), "pi_weight_decay": (True,)},  # 2.14, 1.4
         "pi_dual": {"width": (2048,), "random_pi": (30,), "pi_weight_decay": (True,)},  # 3.1
+        "pi_dual_plus": {"width": (2048,), "random_pi": (30,), "pi_weight_decay": (True,)},  # not in the paper
     },
 }
 GRID_NAMES = ("paper", *DIFFERENCES)  # "paper" is that of CIFAR-10H

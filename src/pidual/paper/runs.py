@@ -33,10 +33,9 @@ from ..run.identity import find_changes, refuse_change
 from .ablations import ABLATIONS
 from .about import about
 from .code_base import CodeBaseTraining
-from .recipes import Recipe
+from .recipes import MAIN_METHODS, Recipe
 from .score import Result, fit_and_score
 
-MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus")
 STATE, CLAIM = ".state", ".claim"  # beside a result that is being made
 SAVE_EVERY = 60.0  # seconds between two resume points of a fit
 DATA_SEED = 0  # of subsets and of labels that are made: one noisy dataset for all seeds
@@ -126,9 +125,9 @@ def words_of(variant: str) -> list[str]:
     return variant.replace("%", "").replace(",", "").split()
 
 
-def choose_methods(names: Sequence[str]) -> list[str]:
-    """Methods by name; "main" stands for those of the paper's main tables and Pi-DUAL+, "all" for all there are."""
-    groups: dict[str, Iterable[str]] = {"main": MAIN_METHODS, "all": METHODS}
+def choose_methods(names: Sequence[str], main: Sequence[str] = MAIN_METHODS) -> list[str]:
+    """Methods by name; "main" stands for those of the recipe, "all" for all there are."""
+    groups: dict[str, Iterable[str]] = {"main": main, "all": METHODS}
     unknown = [name for name in names if name not in (*groups, *METHODS)]
     if unknown:
         raise UsageError(no_method(unknown[0], METHODS, list(groups)))
@@ -223,7 +222,8 @@ def run_fits(
             fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
             options = dataclasses.replace(fit.options(dataset.noise_rate), threads=threads)
-            result = fit_and_score(dataset, options, ablation=fit.ablation, store=store, progress=progress, stop=stop)
+            how = {"store": store, "progress": progress, "stop": stop}
+            result = fit_and_score(dataset, options, ablation=fit.ablation, watched=fit.recipe.watched, **how)
             if first:
                 used = result.pop("threads")
                 write_result(path, {**fit.identity(), **result, "about": {**about(), "threads": used}})

@@ -32,7 +32,6 @@ from ..metrics import detection_auc, finite_or_none
 from ..run.predictions import Predictions
 from .ablations import ablate
 
-WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
 BINS = 20
 EXAMPLES = 8
 
@@ -59,6 +58,7 @@ def fit_and_score(
     options: FitOptions,
     *,
     ablation: Mapping[str, Any] | None = None,
+    watched: int = 1_000,
     store: StateStore | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -71,6 +71,8 @@ def fit_and_score(
     options : FitOptions
     ablation : mapping, optional
         What is changed of Pi-DUAL or of its PI (`paper.ablations`).
+    watched : int
+        Training rows, and test rows, that the networks are asked about after every epoch.
     store : StateStore, optional
         Where the state of the fit is kept; one that is there is continued.
     progress : Progress, optional
@@ -86,7 +88,7 @@ def fit_and_score(
     job = prepare_data(data, options)
     job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
-    watch = [Watch(job, data)] if job.method_class.stages == 1 else []
+    watch = [Watch(job, data, watched)] if job.method_class.stages == 1 else []
     fitted = train(job, Session(fabric, store=store, callbacks=[*watch, progress or Progress()], stop=stop))
     if fabric.global_rank != 0:
         return {}
@@ -190,17 +192,17 @@ class Watch(Callback):
     spaced rows, of methods with one stage.
     """
 
-    def __init__(self, job: Job, data: NoisyDataset):
+    def __init__(self, job: Job, data: NoisyDataset, n: int):
         rows = job.select(job.train)
         assert rows is not None
         self.rows = rows
         trained = data.frame[job.train]
         known = np.flatnonzero(trained["y"].notna())
-        watched = known[torch.linspace(0, len(known) - 1, min(len(known), WATCHED)).long().numpy()]
+        watched = known[torch.linspace(0, len(known) - 1, min(len(known), n)).long().numpy()]
         seen = trained.iloc[watched]
         self.index, self.wrong = torch.from_numpy(watched), torch.tensor((seen["label"] != seen["y"]).to_numpy(bool))
         test = test_rows(data)
-        seen = np.linspace(0, len(test) - 1, min(len(test), WATCHED)).astype(np.int64)
+        seen = np.linspace(0, len(test) - 1, min(len(test), n)).astype(np.int64)
         self.test, self.y_test = test.subset(seen), data.y_test[seen]
         self.classes = np.asarray(job.table.classes)
 

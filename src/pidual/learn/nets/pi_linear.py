@@ -8,7 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-SPARSE_ABOVE = 2**23  # numbers of a table beyond which only the rows that a batch touches are updated
+SPARSE_ABOVE = (
+    2**24
+)  # numbers of a table beyond which only the rows that a batch touches are updated; the paper's do not
 
 
 class PILinear(nn.Module):
