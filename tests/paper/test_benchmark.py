@@ -32,6 +32,7 @@ from pidual.paper.summary import read_results, summarise, summary_cells, write_s
 pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
 
 LAST = {"select": "last"}
+SEARCHED = {"lr": [1e-9, 0.1]}
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,7 @@ def test_the_seconds_of_a_trial_are_of_the_steps_it_took(data, monkeypatch):
     seen = []
     monkeypatch.setattr(score_module, "fit", lambda build, rows, *rest, **how: seen.append(len(rows)) or fitted)
     monkeypatch.setattr(score_module, "count_values", lambda method: {})
-    tried = try_out(few, tiny_fit("forward_t").options(0.3), steps=10, batch_size=16)
+    tried = try_out(prepare_data(few, tiny_fit("forward_t").options(0.3)), steps=10, batch_size=16)
     assert 16 < seen[0] < 160
     assert tried["seconds"] == pytest.approx(6 / (2 * (seen[0] // 16)))
 
@@ -176,7 +177,7 @@ def test_a_trial_of_a_method_that_judges_items_takes_as_many_steps(data, monkeyp
             return {"loss": self.f(batch.x).square().mean()}
 
     monkeypatch.setitem(METHODS, "ce", ByItem)
-    try_out(data, tiny_fit("ce").options(0.3), steps=3, batch_size=5)
+    try_out(prepare_data(data, tiny_fit("ce").options(0.3)), steps=3, batch_size=5)
     assert seen == [(5, 10)] * 3
 
 
@@ -186,7 +187,7 @@ def test_another_network_does_not_get_the_options_of_the_recipes():
 
 
 def test_a_trial_takes_a_few_steps_with_the_real_networks(data):
-    tried = try_out(data, tiny_fit().options(data.noise_rate), steps=2, batch_size=4)
+    tried = try_out(prepare_data(data, tiny_fit().options(data.noise_rate)), steps=2, batch_size=4)
     assert math.isfinite(tried["loss"])
     whole = fit_and_score(data, tiny_fit().options(data.noise_rate))
     assert tried["parameters"] == whole["parameters"]
@@ -560,14 +561,55 @@ def test_the_command_goes_on_after_an_interruption(tiny, tmp_path, monkeypatch):
     assert (code, out.splitlines()[0]) == (0, "digits_pi:low, cpu scale, 1 seed")
 
 
-def test_a_trial_writes_nothing(tiny, tmp_path):
-    code, out, err = run_cli(
-        ["benchmark", "digits_pi", "--methods", "ce,afm", "--trial", "--out", tmp_path / "o", "--json"]
-    )
+def test_a_plan_counts_fits_steps_and_operations_and_writes_nothing(tiny, data, tmp_path):
+    args = ["benchmark", "digits_pi", "--methods", "ce,forward_t", "--plan", "--out", tmp_path / "o"]
+    code, out, err = run_cli([*args, "--gpu", 2, "--json"])
     assert code == 0, err
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["method"] for line in lines] == ["ce", "afm"]
+    ce, forward_t = (json.loads(line) for line in out.splitlines())
+    job = prepare_data(data, tiny_fit("ce").options(data.noise_rate))
+    n_train, (d, width, k) = int(job.train.sum()), (data.x.shape[1], 8, 3)
+    assert ce["fits"] == RECIPE.seeds
+    assert ce["steps"] == RECIPE.seeds * 3 * -(-n_train // 32)
+    layers = ce["parameters"] - width - k  # without biases, and the first layer needs no gradient of x
+    assert ce["operations"] / ce["steps"] == pytest.approx(32 * (6 * layers - 2 * d * width), rel=0.3)
+    assert ce["gpu_hours"] == pytest.approx(ce["operations"] / 2e12 / 3600)
+    assert forward_t["steps"] == 2 * ce["steps"]  # two stages
+    assert 12 * ce["parameters"] < ce["memory"] < 1e6
     assert not (tmp_path / "o").exists()
+    code, out, _ = run_cli([*args, "--tune", "--seeds", 1])
+    assert out.splitlines()[0].endswith(" hours here")
+    assert "5 fits (4 of them search options)" in out
+
+
+def test_options_are_searched_before_the_seeds(tiny, tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(recipes, "load_recipe", lambda name, scale: dataclasses.replace(RECIPE, search=SEARCHED))
+    args = ["benchmark", "digits_pi", "--methods", "ce,pi_dual", "--tune", "--out", tmp_path]
+    code, out, err = run_cli(args)
+    assert code == 0, err
+    assert "ce, tuned" in out
+    for method in ("ce", "pi_dual"):
+        best = json.loads((tmp_path / "cpu" / "digits_pi-low" / "tune" / method / "best.json").read_text())
+        results = [read_result(tmp_path / "cpu" / "digits_pi-low" / f"{method}-{seed}.json") for seed in (0, 1)]
+        assert all(result["tuned"]["options"] == best["options"] for result in results)
+        assert all(result["resolved"]["training"]["lr"] == best["options"]["lr"] for result in results)
+        assert (best["n_trials"], best["options"]["lr"]) == (2, 0.1)  # 1e-9 learns nothing
+    assert len(counted) == 4
+    code, out, err = run_cli([*args, "--analysis", "early_stopping"])  # the same fits, searched before
+    assert (code, len(counted)) == (0, 4), err
+    assert "Trial" not in err
+    code, _, err = run_cli(args[:4] + args[5:])  # without --tune it is another benchmark
+    assert (code, "use another directory" in err) == (1, True)
+
+
+def test_a_search_without_a_good_end_is_a_sentence(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(recipes, "load_recipe", lambda name, scale: dataclasses.replace(RECIPE, search=SEARCHED))
+
+    def fail(*args, **how):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("pidual.paper.sweep.train", fail)
+    code, _, err = run_cli(["benchmark", "digits_pi", "--methods", "ce", "--tune", "--out", tmp_path, "--quiet"])
+    assert (code, "No trial of ce ended well" in err) == (1, True)
 
 
 def test_what_there_is_is_listed():

@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,8 +59,27 @@ if TYPE_CHECKING:
     help="Directory of result files, summary and figures; finished fits are not repeated.",
 )
 @threads_option
+@click.option(
+    "--tune",
+    is_flag=True,
+    help="Before the seeds, search the grid of the paper, or of the recipe, on noisy validation rows for every method.",
+)
 @click.option("--analysis", metavar="NAME", help="Run an analysis of the paper instead; see --list.")
-@click.option("--trial", is_flag=True, help="Run a few steps on a few rows with the real networks; write nothing.")
+@click.option(
+    "--plan",
+    "planned",
+    is_flag=True,
+    help="Take a few steps with the real networks, and say how many fits, operations, bytes and hours it all takes.",
+)
+@click.option(
+    "--gpu",
+    "teraflops",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="TFLOPS",
+    help="With --plan: operations in 1e12 per second that a GPU reaches.",
+)
 @click.option("--list", "listing", is_flag=True, help="List datasets, scales, methods and analyses.")
 @json_option()
 @quiet_option
@@ -74,8 +92,10 @@ def benchmark(
     data: Path,
     out: Path,
     threads: int | None,
+    tune: bool,
     analysis: str | None,
-    trial: bool,
+    planned: bool,
+    teraflops: float,
     listing: bool,
     as_json: bool,
     quiet: bool,
@@ -97,16 +117,22 @@ def benchmark(
     recipes = [load_recipe(name, scale) for name in datasets]
     for name in chosen or []:
         check_method_name(name, "main", "all")
-    from ..paper.runs import choose_methods, plan, run_fits
+    from ..paper.runs import Fit, choose_methods, plan, run_fits
     from ..paper.summary import read_results, summary_json, write_summary
 
     methods = {recipe.dataset: choose_methods(chosen or ["main"], recipe.main) for recipe in recipes}
-    if trial:
-        _print_trials(recipes, methods, settings, data, threads, as_json)
+    if planned:
+        tried = [Fit(recipe, method, changes=settings) for recipe in recipes for method in methods[recipe.dataset]]
+        _print_plan(tried, seeds, tune, data, threads, teraflops, as_json)
         return
     out.mkdir(parents=True, exist_ok=True)
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
         run = partial(run_fits, data=data, out=out, threads=threads, progress=progress, stop=stop)
+        if tune:
+            from ..paper.tune import run_tuned
+
+            how: dict[str, Any] = {**run.keywords, "say": (lambda text: None) if quiet else say}
+            run = partial(run_tuned, **how)
         if analysis is not None:
             _print_analyses(analysis, recipes, methods if chosen else {}, seeds, data, out, run, as_json)
             return
@@ -159,25 +185,30 @@ def _print_benchmarks(as_json: bool) -> None:
     click.echo(f"methods: main, all, {', '.join(METHODS)}\nanalyses: {', '.join(ANALYSES)}")
 
 
-def _print_trials(
-    recipes: list[Any],
-    methods: dict[str, list[str]],
-    settings: dict[str, Any],
+def _print_plan(
+    fits: list[Any],
+    seeds: int | None,
+    tune: bool,
     data: Path,
     threads: int | None,
+    teraflops: float,
     as_json: bool,
 ) -> None:
-    """Print a line for a few steps of every method, as they are done."""
-    from ..paper.runs import load_data, plan
-    from ..paper.score import try_out
+    """Print what every method takes, as it is measured, and what they take together."""
+    from ..paper.cost_plan import Cost, measure_cost
+    from ..paper.runs import load_data
 
-    for recipe in recipes:
-        loaded = load_data(recipe, data)
-        for fit in plan(recipe, methods[recipe.dataset], 1, settings):
-            tried = try_out(loaded, replace(fit.options(loaded.noise_rate), threads=threads))
-            words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s per step"
-            line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
-            click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")
+    loaded: dict[str, Any] = {}
+    total = Cost()
+    for fit in fits:
+        name = fit.recipe.dataset
+        loaded = loaded if name in loaded else {name: load_data(fit.recipe, data)}
+        cost = measure_cost(fit, loaded[name], seeds or fit.recipe.seeds, tune=tune, threads=threads)
+        total += cost
+        line = {"dataset": name, "scale": fit.recipe.scale, "method": fit.method, **cost.to_json(teraflops)}
+        click.echo(json.dumps(line) if as_json else f"{name} {fit.method}: {cost.describe(teraflops)}")
+    if not as_json:
+        click.echo(f"Together: {total.describe_sum(teraflops)}")
 
 
 def _print_analyses(

@@ -33,7 +33,7 @@ from .ablations import ABLATED
 from .plots import panel, write_svg
 from .recipes import Recipe
 from .runs import Fit, plan
-from .score import BINS, Result, try_out
+from .score import BINS, Result, prepare_data, try_out
 from .summary import draw_rows, summarise, write_csv
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -269,10 +269,8 @@ def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = ()) -> pd.
     """
     fits = plan(recipe, ["ce", *(method for method in methods or recipe.main if method != "ce")], 1)
     batch_size = int(recipe.method_settings("ce").get("batch_size", 256))
-    rounds = [
-        [try_out(data, fit.options(data.noise_rate), steps=COST_STEPS, batch_size=batch_size) for fit in fits]
-        for _ in range(COST_ROUNDS)
-    ]
+    jobs = [prepare_data(data, fit.options(data.noise_rate)) for fit in fits]
+    rounds = [[try_out(job, steps=COST_STEPS, batch_size=batch_size) for job in jobs] for _ in range(COST_ROUNDS)]
     rows = []
     for place, fit in enumerate(fits):
         seconds = [taken[place]["seconds"] for taken in rounds]

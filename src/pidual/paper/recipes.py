@@ -9,7 +9,7 @@ The paper searches options on grids (`paper.grids`) and does not say what it cho
 each grid, of two values one. Where the paper is silent, the code base it was built on counts (`paper.protocol`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +56,10 @@ class Recipe:
         How many seeds a benchmark has by default.
     main : tuple of str
         Methods that a benchmark fits by default: those of the paper's table.
+    search : mapping
+        Option -> values that `--tune` tries for every method, in place of the paper's grids.
+    tuned : mapping
+        Method -> what was found in a search, and how; these options are among those of `methods`.
     watched : int
         Training rows, and test rows, that the networks are asked about after every epoch.
     dataset_options : mapping
@@ -76,6 +80,8 @@ class Recipe:
     widths: tuple[int, ...] = (512, 1024, 2048, 4096)
     seeds: int = 5
     main: tuple[str, ...] = MAIN_METHODS
+    search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    tuned: Methods = field(default_factory=dict)
     watched: int = 1_000
     dataset_options: Options = field(default_factory=dict)
 

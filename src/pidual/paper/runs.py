@@ -90,6 +90,8 @@ class Fit:
         }
         if recipe.split_seed is not None:
             identity["split_seed"] = recipe.split_seed
+        if self.method in recipe.tuned:
+            identity["tuned"] = recipe.tuned[self.method]
         as_json: Result = json.loads(json.dumps(identity))
         return as_json
 
@@ -222,8 +224,15 @@ def run_fits(
             fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
             options = dataclasses.replace(fit.options(dataset.noise_rate), threads=threads)
-            how = {"store": store, "progress": progress, "stop": stop}
-            result = fit_and_score(dataset, options, ablation=fit.ablation, watched=fit.recipe.watched, **how)
+            result = fit_and_score(
+                dataset,
+                options,
+                ablation=fit.ablation,
+                watched=fit.recipe.watched,
+                store=store,
+                progress=progress,
+                stop=stop,
+            )
             if first:
                 used = result.pop("threads")
                 write_result(path, {**fit.identity(), **result, "about": {**about(), "threads": used}})

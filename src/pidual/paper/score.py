@@ -118,13 +118,13 @@ def fit_and_score(
     }
 
 
-def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_size: int = 4) -> Result:
-    """Take a few steps on a few rows with the real networks: mean loss, seconds per step, parameters.
+def try_out(job: Job, *, steps: int = 3, batch_size: int = 4) -> Result:
+    """Take a few steps on a few rows with the real networks: mean loss, seconds per step, steps, parameters.
 
     Of a method with several stages each takes these steps, and the mean counts; phases that begin in a later epoch are
     not reached.
     """
-    job = prepare_data(data, options)
+    options = job.options
     rows = job.select(job.train)
     assert rows is not None
     assert job.build is not None
@@ -136,7 +136,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
         fitted = fit(job.build, few, None, training, Session(make_fabric(options.accelerator, training.precision)))
     taken = len(fitted.history) * max(1, len(units) // batch_size)
     seconds = sum(record["seconds"] for record in fitted.history) / taken
-    return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
+    return {"loss": fitted.history[-1]["loss"], "seconds": seconds, "steps": taken, **count_values(fitted.method)}
 
 
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:

@@ -42,7 +42,8 @@ def read_results(out: Path) -> list[Result]:
 def summarise(results: Sequence[Result]) -> pd.DataFrame:
     """Return a row per dataset, method and variant: mean and standard deviation over seeds of every value.
 
-    At the paper's scale `paper_VALUE` is the paper's mean and `gap_VALUE` ours minus the paper's.
+    `tuned` is the number of trials that chose its options. At the paper's scale `paper_VALUE` is the paper's mean and
+    `gap_VALUE` ours minus the paper's.
     """
     _check_same_settings(results)
     order = {name: place for place, name in enumerate(METHODS)}
@@ -50,7 +51,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
         {key: result[key] for key in KEYS}
         | {name: value(result) for name, value in VALUES.items()}
         | {name: result[name] for name in ("seconds", "parameters", "row_values", "recoveries")}
-        | {"whole": result["data"]["whole"]}
+        | {"whole": result["data"]["whole"], "tuned": result.get("tuned", {}).get("trials", 0)}
         for result in results
     ]
     if not rows:
@@ -61,7 +62,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
     for name in VALUES:
         table[name], table[f"{name}_std"] = groups[name].mean().round(4), groups[name].std().round(4)
     table["seconds"], table["recoveries"] = groups["seconds"].mean().round(1), groups["recoveries"].sum()
-    table = table.join(groups[["parameters", "row_values", "whole"]].first())
+    table = table.join(groups[["parameters", "row_values", "whole", "tuned"]].first())
     table = table.reset_index()
     for name in VALUES:
         numbers = [_number_beside(row, name) for row in table.to_dict("records")]
@@ -137,8 +138,9 @@ def summary_json(summary: pd.DataFrame, results: Sequence[Result]) -> Result:
 
 
 def labels(rows: pd.DataFrame) -> "pd.Series[str]":
-    """Return what a row of the summary is of: the method and, where there is one, the variant."""
-    return rows["method"] + rows["variant"].map(lambda variant: f", {variant}" if variant else "")
+    """Return what a row of the summary is of: the method, the variant if any, and whether options were searched."""
+    tuned = rows["tuned"].map(lambda trials: ", tuned" if trials else "")
+    return rows["method"] + rows["variant"].map(lambda variant: f", {variant}" if variant else "") + tuned
 
 
 def draw_rows(path: Path, rows: pd.DataFrame) -> None:

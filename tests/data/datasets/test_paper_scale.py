@@ -17,9 +17,9 @@ from pidual.learn.nets import build_network
 pytestmark = pytest.mark.slow
 
 
-def trial(name, data):
-    """What `pidual benchmark NAME --scale paper --trial` prints, for cross-entropy and for Pi-DUAL."""
-    args = ["benchmark", name, "--scale", "paper", "--methods", "ce,pi_dual", "--data", data, "--trial", "--json"]
+def plan(name, data):
+    """What `pidual benchmark NAME --scale paper --plan` prints, for cross-entropy and for Pi-DUAL."""
+    args = ["benchmark", name, "--scale", "paper", "--methods", "ce,pi_dual", "--data", data, "--plan", "--json"]
     code, out, err = run_cli(args)
     assert code == 0, err
     lines = [json.loads(line) for line in out.splitlines()]
@@ -39,7 +39,7 @@ def test_cifar10h(tmp_path, monkeypatch):
     _, (_, y) = write_cifar10(tmp_path)
     (tmp_path / "cifar-10h").mkdir()
     (tmp_path / "cifar-10h" / "cifar10h-raw.csv").write_text(raw_csv(raw_rows(y)))
-    ce, pi_dual = trial("cifar10h", tmp_path)
+    ce, pi_dual = plan("cifar10h", tmp_path)
     assert ce == size("wrn_28_10", 10)
     assert pi_dual > ce
 
@@ -47,7 +47,7 @@ def test_cifar10h(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "n_classes"), [("cifar10n", 10), ("cifar100n", 100), ("cifar10s", 10)])
 @pytest.mark.filterwarnings("ignore::pidual.DataWarning")  # that not all of CIFAR-10 is there
 def test_datasets_that_can_be_had(name, n_classes, real_data):
-    ce, pi_dual = trial(name, real_data)
+    ce, pi_dual = plan(name, real_data)
     assert ce == size("wrn_28_10", n_classes)
     if name == "cifar100n":  # METHODS.md 3.1, with one row of the table for each of the 519 workers
         assert pi_dual - ce == pytest.approx(9_680_997, rel=0.01)
@@ -56,12 +56,12 @@ def test_datasets_that_can_be_had(name, n_classes, real_data):
 def test_cifar10_pi(real_data):
     if not (real_data / "cifar-10-pi").is_dir():
         pytest.skip("CIFAR-10-PI has not been made in PIDUAL_DATA")
-    assert trial("cifar10_pi:high", real_data)[0] == size("wrn_28_10", 10)
+    assert plan("cifar10_pi:high", real_data)[0] == size("wrn_28_10", 10)
 
 
 @pytest.mark.parametrize("name", ["labelme", "digits_pi:high"])
 def test_datasets_that_are_no_images(name, real_data):
-    ce, pi_dual = trial(name, real_data)
+    ce, pi_dual = plan(name, real_data)
     assert pi_dual > ce > 1_000_000
 
 
@@ -80,6 +80,6 @@ def test_imagenet_pi(tmp_path):
     probs = rng.dirichlet([1, 1, 1], (16, len(y)))
     frame = sample_annotations(probs, y, rate=0.1, answers_per_item=None, items=names, sizes=rng.normal(size=16))
     write_imagenet_pi(tmp_path / "imagenet-pi" / "high_noise", frame)
-    ce, pi_dual = trial("imagenet_pi:high", tmp_path)
+    ce, pi_dual = plan("imagenet_pi:high", tmp_path)
     assert ce == size("resnet50", 3)
     assert pi_dual > ce
