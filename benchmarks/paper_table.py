@@ -3,7 +3,20 @@
 import pandas as pd
 
 from pidual.learn.methods import METHODS
-from pidual.paper.numbers import COLUMNS, PAPER_ABLATIONS, PAPER_DATASETS, paper_number
+from pidual.paper.numbers import (
+    BACKBONE,
+    COLUMNS,
+    CORRUPTED_PI,
+    DEPTH,
+    LEAVE_OUT,
+    NOISE_INPUT,
+    PAPER_ABLATIONS,
+    PAPER_DATASETS,
+    SELECTED_ACCURACY,
+    TRAM_LOSS,
+    WIDTH,
+    paper_number,
+)
 from pidual.paper.summary import MAIN_VALUES, TITLES, show
 
 GATE_VALUES = {TITLES["selected_auc"]: "selected_gate_auc", TITLES["last_auc"]: "last_gate_auc"}
@@ -83,3 +96,53 @@ def our_rows(summary, dataset):
                 part = scale == "paper" and not rows["whole"].all()
                 return rows, f"{name}, {scale} scale" + (", part of the data" if part else "")
     return summary.iloc[:0], ""
+
+
+# --- docs/paper/tables.md: every table of the paper, as it is printed there, ours beside it ---
+
+NAMES = {
+    "cifar10h": "CIFAR-10H",
+    "cifar10n": "CIFAR-10N",
+    "cifar100n": "CIFAR-100N",
+    "imagenet_pi:low": "ImageNet-PI low",
+    "imagenet_pi:high": "ImageNet-PI high",
+}
+VARIANT_TABLES = {
+    "ablations": {"pi_dual": SELECTED_ACCURACY["pi_dual"], **PAPER_ABLATIONS},
+    "backbone": BACKBONE,
+    "width": WIDTH,
+    "depth": DEPTH,
+    "noise input": NOISE_INPUT,
+    "tram loss": TRAM_LOSS,
+    "corrupted": CORRUPTED_PI,
+    "left out": LEAVE_OUT,
+}
+AS_IT_IS = ("eps(a)", "Pi-DUAL", "all PI", "corrupted PI 0%")  # Pi-DUAL itself
+
+
+def every_paper_table(summary):
+    """Return all tables of the paper with numbers by name: its own, and ours of the same name behind a bar."""
+    made = {f"paper {name}": _beside(summary, rows, name) for name, rows in COLUMNS.items()}
+    return made | {
+        f"paper {name}": _beside(summary, rows, "selected_accuracy") for name, rows in VARIANT_TABLES.items()
+    }
+
+
+def _beside(summary, rows, column):
+    """Return a table of the paper: a row per method or variant, a column per dataset."""
+    datasets = [
+        name for place, name in enumerate(NAMES) if any(len(row) > place and row[place] for row in rows.values())
+    ]
+    cells = [{"": name} | {NAMES[data]: _cell(summary, data, name, column) for data in datasets} for name in rows]
+    return markdown(pd.DataFrame(cells))
+
+
+def _cell(summary, dataset, name, column):
+    """Return the paper's number, and ours of the same method and variant where there is one on the same labels."""
+    number, (ours, source) = paper_number(dataset, name, column), our_rows(summary, dataset)
+    method, variant = ("pi_dual", "") if name in AS_IT_IS else (name, "") if name in METHODS else ("pi_dual", name)
+    found = ours[(ours["method"] == method) & (ours["variant"] == variant)].to_dict("records")
+    text = show(*number, column) if number else ""
+    if not found or not source.startswith(dataset) or pd.isna(found[0][column]):
+        return text
+    return f"{text} \\| {show(found[0][column], found[0][f'{column}_std'], column)}"

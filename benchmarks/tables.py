@@ -18,13 +18,14 @@ import pandas as pd
 import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
-from paper_table import markdown, paper_table, short_paper_table
+from paper_table import every_paper_table, markdown, paper_table, short_paper_table
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
 from pidual.paper.summary import TITLES, summarise, summary_cells
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "paper" / "results.md"
+PAPER_PAGE = DOCS / "paper" / "tables.md"
 DETECTION_PAGE = DOCS / "detection.md"
 LOOP_PAGE = DOCS / "loop.md"
 EVERY_TABLE = RESULTS / "tables.md"
@@ -259,6 +260,7 @@ def all_pages():
     every = tables() | long_tables()
     detection = {name: made for name, made in detection.items() if name not in every}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
+    ours[PAPER_PAGE] = every_paper_table(summarise(read_fits()))
     return ours | others
 
 
