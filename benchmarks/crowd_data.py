@@ -11,7 +11,6 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
-import torch
 from common import crowd, data_folder
 from stress import draw_crowd
 
@@ -19,11 +18,9 @@ from pidual.data import Inputs
 from pidual.data.datasets import crowds as crowd_files
 from pidual.data.datasets import load_dataset
 from pidual.data.datasets.base import NoisyDataset
+from pidual.data.picture_features import PictureFeatures
 
-IMAGE_FEATURES = 128
 TEXT_FEATURES = 128
-PATCH, N_PATCHES = 6, 400
-CELL, ORIENTATIONS = 4, 9  # pixels a side, and directions of a gradient from 0 to 180 degrees
 
 
 # --- real crowds ---
@@ -118,80 +115,9 @@ def as_text(x, name):
 
 
 def image_vectors(x, x_test):
-    """Principal components, fitted on `x`, of oriented gradients, colours and learned patches; scaled alike."""
-    patches = learn_patches(x)
-    train, test = (
-        np.concatenate([gradients(part), colours(part), patch_responses(part, *patches)], axis=1)
-        for part in (x, x_test)
-    )
-    mean, std = train.mean(0), train.std(0) + 1e-6
-    train, test = (train - mean) / std, (test - mean) / std
-    _, _, directions = np.linalg.svd(train, full_matrices=False)
-    vectors, others = (part @ directions[:IMAGE_FEATURES].T for part in (train, test))
-    return tuple(as_text((part / vectors.std()).astype(np.float32), "images") for part in (vectors, others))
-
-
-def learn_patches(x):
-    """Centres of whitened 6 x 6 patches by k-means, with what whitens them (Coates, Lee and Ng, AISTATS 2011)."""
-    from sklearn.cluster import MiniBatchKMeans
-
-    rng = np.random.default_rng(0)
-    image, (row, column) = rng.integers(len(x), size=20_000), rng.integers(0, 33 - PATCH, (2, 20_000))
-    drawn = [x[i, :, r : r + PATCH, c : c + PATCH].ravel() for i, r, c in zip(image, row, column, strict=True)]
-    drawn = even_contrast(torch.from_numpy(np.stack(drawn)).float()).numpy()
-    mean = drawn.mean(0)
-    values, vectors = np.linalg.eigh(np.cov(drawn.T))
-    whiten = vectors / np.sqrt(values + 0.1) @ vectors.T
-    centres = MiniBatchKMeans(N_PATCHES, random_state=0, n_init=1, max_iter=30).fit((drawn - mean) @ whiten)
-    centres = centres.cluster_centers_ / np.linalg.norm(centres.cluster_centers_, axis=1, keepdims=True)
-    return torch.from_numpy(mean).float(), torch.from_numpy(whiten @ centres.T).float()
-
-
-def patch_responses(x, mean, filters):
-    """How much each patch is seen in each quarter of an image."""
-    found = []
-    for first in range(0, len(x), 100):
-        some = torch.from_numpy(x[first : first + 100]).float()
-        seen = even_contrast(torch.nn.functional.unfold(some, PATCH, stride=2).transpose(1, 2))
-        seen = ((seen - mean) @ filters - 0.5).clamp(min=0).reshape(len(some), 2, 7, 2, 7, -1)
-        found.append(seen.sum((2, 4)).reshape(len(some), -1).numpy())
-    return np.concatenate(found)
-
-
-def even_contrast(patches):
-    """Patches without their mean, divided by their contrast."""
-    patches = patches - patches.mean(-1, keepdim=True)
-    return patches / (patches.var(-1, keepdim=True, correction=0) + 10).sqrt()
-
-
-def gradients(x):
-    """Histograms of gradient directions in cells of 4 x 4 pixels, each divided by the norm of its 2 x 2 cells."""
-    grey = x.astype(np.float32).mean(1) / 255
-    dy, dx = np.zeros_like(grey), np.zeros_like(grey)
-    dy[:, 1:-1], dx[:, :, 1:-1] = grey[:, 2:] - grey[:, :-2], grey[:, :, 2:] - grey[:, :, :-2]
-    size = np.hypot(dx, dy)
-    angle = np.mod(np.arctan2(dy, dx), np.pi) * ORIENTATIONS / np.pi
-    low = np.floor(angle)
-    share = angle - low
-    cells = []
-    for direction in range(ORIENTATIONS):
-        weight = size * (
-            np.where(low % ORIENTATIONS == direction, 1 - share, 0)
-            + np.where((low + 1) % ORIENTATIONS == direction, share, 0)
-        )
-        n, height, width = weight.shape
-        cells.append(weight.reshape(n, height // CELL, CELL, width // CELL, CELL).sum((2, 4)))
-    cells = np.stack(cells, -1)  # (n, 8, 8, 9)
-    energy = np.pad((cells**2).sum(-1), ((0, 0), (0, 1), (0, 1)), mode="edge")
-    block = energy[:, :-1, :-1] + energy[:, 1:, :-1] + energy[:, :-1, 1:] + energy[:, 1:, 1:]
-    return np.sqrt(cells / np.sqrt(block + 1e-3)[..., None]).reshape(len(x), -1)
-
-
-def colours(x):
-    """Mean and standard deviation of each colour in the parts of a 4 x 4 grid."""
-    n, channels, height, width = x.shape
-    parts = x.astype(np.float32).reshape(n, channels, 4, height // 4, 4, width // 4) / 255
-    return np.concatenate([parts.mean((3, 5)).reshape(n, -1), parts.std((3, 5)).reshape(n, -1)], axis=1)
+    """Vectors of images, learned from `x`."""
+    features = PictureFeatures.fit(x)
+    return tuple(as_text(features(part), "images") for part in (x, x_test))
 
 
 # --- synthetic crowds ---

@@ -137,18 +137,6 @@ def test_the_crowds_are_as_many_and_as_large_as_promised(benchmark):
     assert {name for names in data.GROUPS.values() for name in names} == {*data.CROWDS}
 
 
-def test_image_vectors_see_what_is_where(benchmark):
-    data = benchmark("crowd_data")
-    x = np.zeros((2, 3, 32, 32), np.uint8)
-    x[0, :, :16] = 255  # a horizontal edge
-    x[1, :, :, 16:] = 255  # a vertical one, white on the right
-    seen = data.gradients(x).reshape(2, 8, 8, 9)
-    assert seen[0].sum((0, 1)).argmax() in (4, 5)  # 90 degrees
-    assert seen[1].sum((0, 1)).argmax() == 0
-    left, right = data.colours(x)[1, :48].reshape(3, 4, 2, 2).mean((0, 1, 3))
-    assert (left, right) == (0, 1)
-
-
 def test_relation_views_mark_the_terms(benchmark):
     views = benchmark("crowd_data").relation_views("FEVER is treated with ASPIRIN today", "ASPIRIN", "FEVER")
     assert views[0].split() == ["termtwo", "is", "treated", "with", "termone", "today"]
