@@ -31,7 +31,7 @@ VECTORS = {"labelme": (512,), "digits_pi": (64,)}
 @pytest.mark.parametrize(("name", "scale"), ALL)
 def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     recipe = load_recipe(name, scale)
-    shape = VECTORS.get(name, (3, 32, 32))
+    shape = (400,) if recipe.dataset_options.get("features") else VECTORS.get(name, (3, 32, 32))
     for method in METHODS:
         options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, shape)
@@ -105,6 +105,24 @@ def test_elr_plus_has_its_authors_rows_and_steps(name):
     assert len(rows) // settings["batch_size"] == 49_000 // 128 == 382
     steps = settings["epochs"] * 391  # of the authors' 50,000 rows
     assert settings.get("ramp", 0.5) * steps == pytest.approx(40_000, rel=0.025)
+
+
+@pytest.mark.parametrize("name", ["cifar10n", "cifar100n"])
+def test_human_labels_at_cpu_scale_are_the_papers_optimiser_on_features_that_can_be_memorised(name):
+    recipe = load_recipe(name, "cpu")
+    assert recipe.n_train is None
+    assert recipe.dataset_options == {"features": "patches"}
+    assert "pi_dual_plus" not in recipe.main
+    assert {METHODS[method].stages for method in recipe.main} == {1}
+    for method in recipe.main:
+        options = resolve_options(Fit(recipe, method).options(0.4), 49_000, (400,))
+        assert {key: getattr(options[0], key) for key in CIFAR if key not in recipe.settings} == {
+            "schedule": "steps",
+            "lr_decay": 0.2,
+            "weight_decay": 1e-4,
+        }
+        assert "dropout" not in options[2]
+        assert options[1].get("random_pi") in (None, 0, 256)
 
 
 def test_quoted_methods_train_as_their_authors_do():

@@ -2,10 +2,12 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import published
 import pytest
+from published import write_cifar10
 
 from pidual.data import Inputs
-from pidual.data.datasets import DATASETS, find_entry, load_dataset
+from pidual.data.datasets import DATASETS, cifar, cifarn, find_entry, load_dataset
 from pidual.data.datasets.base import NoisyDataset
 from pidual.data.datasets.check import CHECKS
 from pidual.data.datasets.digits import load_digits_pi
@@ -28,6 +30,24 @@ def test_the_first_variant_is_the_default_and_options_reach_the_loader(tmp_path)
     assert find_entry("cifar10n")[1] == "worst"
     assert find_entry("cifar10n:random2")[1] == "random2"
     assert find_entry("cifar10h")[1] is None
+
+
+def test_pictures_as_features_are_made_once(tmp_path, monkeypatch):
+    for module in (published, cifar):
+        monkeypatch.setattr(module, "BATCH", 80)
+    write_cifar10(tmp_path)
+    monkeypatch.setattr(cifarn, "read_labels", lambda *_: dict.fromkeys(cifarn.KEYS_10, labels))
+    monkeypatch.setattr(cifarn, "read_side_info", lambda *_, **__: cifarn.SideInfo(zeros, zeros))
+    images = cifar.load_cifar10(tmp_path, "train")
+    labels, zeros = images.y, np.zeros((3, len(images.y)), np.int64)
+    loaded = load_dataset("cifar10n", tmp_path, features="patches")
+    assert loaded.x.shape == (400, 400)
+    assert loaded.x_test.shape == (80, 400)
+    assert len(list((tmp_path / "picture-features").iterdir())) == 1
+    with pytest.raises(UsageError, match=r"features='hog' of cifar10n: there are 'patches'"):
+        load_dataset("cifar10n", tmp_path, features="hog")
+    with pytest.raises(UsageError, match="of pictures that memory holds"):
+        load_dataset("digits_pi", tmp_path, features="patches")
 
 
 @pytest.mark.parametrize(

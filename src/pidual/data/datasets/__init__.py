@@ -5,7 +5,7 @@
 A dataset is named by its key of DATASETS; a variant goes behind a colon, and the first one is the default.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,9 @@ DATASETS = {
 }
 
 
-def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **options: Any) -> "NoisyDataset":
+def load_dataset(
+    name: str, data: str | Path = "data", *, seed: int = 0, features: str | None = None, **options: Any
+) -> "NoisyDataset":
     """Load a dataset.
 
     Parameters
@@ -65,6 +67,8 @@ def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **optio
     seed : int
         Which annotations there are, where the dataset leaves a choice (the three whose names end in PI), or which
         items are held out as a test set (medical_treat, llm_emotion).
+    features : "patches", optional
+        Turn pictures into vectors (`data.picture_features.patch_features`), which are kept in DATA/picture-features.
     **options
         Passed on to the loader.
     """
@@ -74,7 +78,16 @@ def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **optio
     module, function = entry.loader.split(".")
     load = getattr(import_module(f".{module}", __name__), function)
     loaded: NoisyDataset = load(Path(data), *([variant] if variant else []), **options)
-    return loaded
+    if features is None:
+        return loaded
+    from .. import Inputs
+    from ..picture_features import patch_features
+
+    x, x_test = loaded.x, loaded.x_test
+    if features != "patches" or isinstance(x, Inputs) or isinstance(x_test, Inputs) or x.ndim != 4:
+        raise UsageError(f"features={features!r} of {name}: there are 'patches', of pictures that memory holds.")
+    x, x_test = patch_features(x, x_test, Path(data) / "picture-features")
+    return replace(loaded, x=x, x_test=x_test)
 
 
 def find_entry(name: str) -> tuple[Entry, str | None]:
