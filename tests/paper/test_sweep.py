@@ -6,6 +6,7 @@ import shlex
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from types import SimpleNamespace
 
@@ -23,10 +24,11 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted, Progress
+from pidual.paper import sweep as sweep_module
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.paper.search import Space, choose_search, plain, recipe_search
-from pidual.paper.sweep import Sweep, Worker, enqueue, opened, put_back, run_sweep
+from pidual.paper.sweep import POINT, Sweep, Worker, enqueue, opened, put_back, run_sweep
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
@@ -250,6 +252,23 @@ def test_workers_at_once_try_each_point_once(begun, data, tmp_path, monkeypatch)
     assert errors == []
     assert each_point_is_complete_once(trials_of(tmp_path / "s"), 10)
     assert len(pd.read_csv(tmp_path / "s" / "trials.csv")) == 10
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_points_that_two_workers_add_at_the_same_moment_are_tried_once(data, tmp_path, monkeypatch):
+    """As from directories of their own, where no lock keeps the second from adding what the first is adding."""
+    choices, both = {"lr": [0.1, 0.2, 0.3, 0.4], "momentum": [0.0, 0.5, 0.9]}, threading.Barrier(2)
+    run_sweep(*data, tmp_path / "s", CE, choices, trials=1)
+    add = sweep_module._add_trials
+    monkeypatch.setattr(Worker, "fit", quick_fit)
+    monkeypatch.setattr(sweep_module, "locked", lambda *args, **kwargs: contextlib.nullcontext())
+    monkeypatch.setattr(sweep_module, "_add_trials", lambda *args: (both.wait(60), add(*args)))
+    with ThreadPoolExecutor(2) as pool:
+        work = [pool.submit(run_sweep, *data, tmp_path / "s", CE, choices, trials=10, resume=True) for _ in range(2)]
+        assert {len(each.result().trials) for each in work} == {10}
+    trials = trials_of(tmp_path / "s")
+    assert sum(POINT in trial.user_attrs for trial in trials) == 19  # nine of them twice
+    assert each_point_is_complete_once(trials, 10)
 
 
 def test_the_trial_of_a_killed_worker_is_done_again(folder, tmp_path, soon_silent):

@@ -9,6 +9,7 @@ from typing import Any, Self
 from ..data import AnnotationTable
 from ..errors import UsageError
 from ..errors.messages import quoted
+from ..learn.engine import usual_precision
 from ..learn.methods import METHODS, check_method
 from ..options import Training, check_options, defaults, option_names, signature
 from .settings import choose_settings, network_of, split_settings
@@ -134,7 +135,8 @@ def resolve_options(
     settings = choose_settings(options.setting, options.method, **sizes, mlp=options.network == "mlp")
     given = split_settings(options.options, options.training)
     _check_spelling(options.method, given.method, options.training)
-    training = options.training(**settings.training | given.training | {"seed": options.seed})
+    usual: dict[str, Any] = {"precision": usual_precision(options.accelerator)} if options.setting == "default" else {}
+    training = options.training(**usual | settings.training | given.training | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | given.method
     check_options(f"method '{options.method}'", METHODS[options.method], method)

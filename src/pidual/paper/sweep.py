@@ -259,7 +259,7 @@ def enqueue(study: optuna.Study, params: Mapping[str, str]) -> None:
 
 def put_back(study: optuna.Study, trial: FrozenTrial) -> None:
     """Let another trial of the same point wait; called by Optuna when there has been no heartbeat of one."""
-    enqueue(study, trial.params or trial.user_attrs[POINT])
+    enqueue(study, trial.user_attrs[POINT] or trial.params)
 
 
 def _open_study(
@@ -351,10 +351,18 @@ class Worker:
 
     def ended(self) -> dict[int, FrozenTrial]:
         """Return point -> the first trial of it that is complete, has failed for good, or runs."""
+        return self.firsts(TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
+
+    def firsts(self, *states: TrialState) -> dict[int, FrozenTrial]:
+        """Return point -> the first trial of it in one of these states, unless another is to take its place.
+
+        A point that was asked for is known before its trial runs, so that all workers name the same trial.
+        """
         found: dict[int, FrozenTrial] = {}
-        for trial in self.trials(TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING):
-            if trial.params in self.space.params and (trial.state != TrialState.FAIL or "error" in trial.user_attrs):
-                found.setdefault(self.space.params.index(trial.params), trial)
+        for trial in self.trials(*states):
+            params = trial.user_attrs.get(POINT) or trial.params
+            if params in self.space.params and (trial.state != TrialState.FAIL or "error" in trial.user_attrs):
+                found.setdefault(self.space.params.index(params), trial)
         return found
 
     def store(self, point: int) -> StateStore:
@@ -382,10 +390,10 @@ class Worker:
         trial.storage.record_heartbeat(trial._trial_id)  # type: ignore[attr-defined]  # the first, before a kill
         params = {name: trial.suggest_categorical(name, texts) for name, texts in self.space.texts.items()}
         point = self.space.params.index(params)
-        ended = self.ended()
-        if point in ended and ended[point].number < trial.number:  # the sampler had no better idea
+        ended = self.firsts(TrialState.WAITING, TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
+        if point in ended and ended[point].number < trial.number:
             free = [number for number in range(len(self.space.points)) if number not in ended]
-            if free:
+            if free and self.sampler == "tpe":  # which had no better idea; of a grid, somebody added a point twice
                 enqueue(self.study, self.space.params[free[trial.number % len(free)]])
             raise TrialPruned
         values = self.space.points[point].items()

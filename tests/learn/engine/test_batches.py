@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from lazy_inputs import Photos
+from lazy_inputs import Photos, Squares
 
 from pidual.learn.batch import Rows
 from pidual.learn.engine import Training
@@ -165,3 +165,20 @@ def test_lazy_images_are_cropped_as_they_are_read(rows):
             assert all(torch.equal(a, b) for a, b in zip(one.views, two.views, strict=True))
     halves = [epoch(lazy, rank=rank, world_size=2)[2].views[1] for rank in (0, 1)]
     assert torch.equal(torch.cat(halves), whole[2].views[1])
+
+
+def test_workers_that_read_stay_from_epoch_to_epoch(rows):
+    lazy = replace(rows, x=Squares(len(rows.x)))
+    batches, plain = (Batches(lazy, Training(batch_size=60, loader_workers=n), random_pi=2) for n in (1, 0))
+    seen = []
+    for epoch in range(2):
+        order = batches.order(epoch)
+        found = [*zip(batches.epoch(order, 1, epoch=epoch), plain.epoch(order, 1, epoch=epoch), strict=True)]
+        assert len(found) == 3
+        for one, other in found:
+            assert torch.equal(one.x, other.x)
+            assert torch.equal(one.index, other.index)
+            assert torch.equal(one.a.numbers, other.a.numbers)
+        (worker,) = batches._loader._iterator._workers
+        seen.append(worker.pid)
+    assert seen[0] == seen[1]

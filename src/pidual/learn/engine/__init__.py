@@ -3,7 +3,7 @@
 from ...options import Training
 from .callbacks import Callback, Progress
 from .fit import Fitted, fit
-from .session import Interrupted, Session, make_fabric, predicting_fabric
+from .session import Interrupted, Session, make_fabric, predicting_fabric, usual_precision
 
 __all__ = [
     "Callback",
@@ -15,4 +15,5 @@ __all__ = [
     "fit",
     "make_fabric",
     "predicting_fabric",
+    "usual_precision",
 ]

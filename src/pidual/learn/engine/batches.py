@@ -6,12 +6,13 @@ index in this process; inputs that are read when needed come through a DataLoade
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from ...data.pi.random_pi import derive_seed
 from ...options import Training
@@ -43,6 +44,7 @@ class Batches:
     world_size: int = 1  # of how many
     strong_policy: str = "autoaugment"  # how the strong views are augmented: "autoaugment" or "uda"
     by_item: bool = False  # whether a unit is an item with all of its annotations; else it is an annotation
+    on_cuda: bool = False  # whether what is read is put where a CUDA device copies it from by itself
 
     @property
     def n_units(self) -> int:
@@ -80,8 +82,20 @@ class Batches:
         if isinstance(self.rows.x, Tensor):
             yield from self._select(order)
         else:
-            steps, read = [*enumerate(order, first_step)], partial(self._read, epoch)
-            yield from DataLoader(steps, None, collate_fn=read, num_workers=self.training.loader_workers)  # type: ignore[arg-type]
+            self._to_read[:] = [(epoch, step, units) for step, units in enumerate(order, first_step)]
+            yield from self._loader
+
+    @cached_property
+    def _to_read(self) -> list[tuple[int, int, Tensor]]:
+        """Return epoch, step and units of the batches to read; they change with every epoch."""
+        return []
+
+    @cached_property
+    def _loader(self) -> "DataLoader[Batch]":
+        """Return what reads them, by workers that stay from epoch to epoch."""
+        workers = self.training.loader_workers
+        how: dict[str, Any] = {"num_workers": workers, "persistent_workers": workers > 0, "pin_memory": self.on_cuda}
+        return DataLoader(_Reader(replace(self)), None, sampler=self._to_read, **how)
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
         """Make the views of a batch: random crops and flips where these are asked for, and a policy with Cutout on
@@ -158,9 +172,8 @@ class Batches:
             for (index, item), part in zip(parts, random.split([len(index) for index, _ in parts]), strict=True):
                 yield self.rows.select(index, item=item, random=part, with_x=with_x)
 
-    def _read(self, epoch: int, step_and_units: tuple[int, Tensor]) -> Batch:
+    def read(self, epoch: int, step: int, units: Tensor) -> Batch:
         """Select the units of a step, whose inputs are read now."""
-        step, units = step_and_units
         if not self.crops_when_read:
             return next(self._select(units[None]))
         return next(self._select(units[None], with_x=False))._replace(views=self.read_crops(units, epoch, step))
@@ -168,3 +181,13 @@ class Batches:
     def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the positions of the annotations of these units, and which of the items each is about, if any."""
         return self.rows.groups.members(units) if self.by_item else (units, None)
+
+
+class _Reader(Dataset[Batch]):
+    """Batches by epoch, step and units."""
+
+    def __init__(self, batches: Batches):
+        self.batches = batches
+
+    def __getitem__(self, at: tuple[int, int, Tensor]) -> Batch:
+        return self.batches.read(*at)

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from ...data.pi.random_pi import derive_seed
 from ...errors import RunError, UsageError
@@ -129,6 +130,11 @@ class Trainer:
         return self.fitted()
 
     @property
+    def on_cuda(self) -> bool:
+        """Return whether training is on a CUDA device."""
+        return bool(self.fabric.device.type == "cuda")
+
+    @property
     def history(self) -> list[Record]:
         """Return the records of all epochs so far, over all attempts."""
         return self.position.history
@@ -165,6 +171,7 @@ class Trainer:
             self.fabric.world_size,
             self.method.strong_policy,
             self.method.by_item,
+            self.on_cuda,
         )
         self.options = _recovery(self.training, attempt)
         self.set_up_optimizer()
@@ -189,6 +196,8 @@ class Trainer:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
         self.method.train()
         self.method.zero_grad()  # clipping would count what is left of parameters that are frozen now
+        if self.on_cuda:
+            self.method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
 
     def train_epoch(self) -> None:
@@ -235,9 +244,13 @@ class Trainer:
             optimizer.zero_grad()
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * (1.0 if group["constant"] else factor)
+        if self.on_cuda:
+            batch = pin_memory(batch)  # from there the copy to the device does not wait
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
+        if self.on_cuda:
+            batch = batch._replace(views=tuple(map(_channels_last, batch.views)))
         with _batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
@@ -381,6 +394,11 @@ def _batch_norm_errors() -> Iterator[None]:
             "The network normalises over batches, and these are too small for inputs of this size; use a larger "
             "--batch-size, larger images, or --network mlp."
         ) from error
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Return images with the channels of each pixel side by side, as convolutions on CUDA devices want them."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
 
 
 def _recovery(training: Training, attempt: int) -> Training:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import torch
 from lightning_fabric import Fabric
 
 from ...errors import PidualError, UsageError
@@ -70,7 +71,15 @@ def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric
         reason = str(error).rstrip(".")
         raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
     fabric.launch()
+    if fabric.device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = True  # as convolutions are by default
     return fabric
+
+
+def usual_precision(accelerator: str) -> str:
+    """Return the number format that training has by default: autocast to bfloat16 on CUDA devices that can."""
+    cuda = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return "bf16-mixed" if cuda else "32-true"
 
 
 def predicting_fabric(accelerator: str = "auto") -> Fabric:
