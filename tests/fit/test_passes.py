@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.csv
 import pytest
 from command_line import run_cli
 
@@ -25,8 +24,8 @@ def bytes_read():
 def at_most(passes, path, monkeypatch):
     """Parsed once, and not read more often than that, except for the header and the first thousand lines."""
     parsed = []
-    real = pyarrow.csv.read_csv
-    monkeypatch.setattr(pyarrow.csv, "read_csv", lambda *given: parsed.append(given) or real(*given))
+    real = CsvFile.scan
+    monkeypatch.setattr(CsvFile, "scan", lambda *given: parsed.append(given) or real(*given))
     before = bytes_read()
     yield
     assert len(parsed) == 1
@@ -90,8 +89,12 @@ def test_the_command_streams_its_table_twice(wide, monkeypatch):
     frame = pd.read_csv(wide).head(400).rename(columns={"note": "note: long"})
     frame.to_csv(wide, index=False)
     streams = []
-    real = CsvFile._binary
-    monkeypatch.setattr(CsvFile, "_binary", lambda source: streams.append(source.name) or real(source))
+
+    def counted(real):
+        return lambda file, *given: streams.append(file.name) or real(file, *given)
+
+    for name in ("_blocks", "scan"):  # to check its quotes, and to parse it
+        monkeypatch.setattr(CsvFile, name, counted(getattr(CsvFile, name)))
     options = ["--x-columns", ",".join(FEATURES), "--pi", "annotator,seconds:duration,note: long", "--keep-ids"]
     training = ["--method", "ce", "--epochs", "1", "--accelerator", "cpu"]
     code, _, err = run_cli(["fit", wide, *options, *training, "--out", wide.parent / "run"])
@@ -121,7 +124,7 @@ def test_what_nobody_expects_is_not_kept(wide):
 
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_column_comes_in_parts_whatever_the_length_of_its_records(tmp_path, quote):
-    lengths = [10, 600_000, 5, 3_000_000, 7, 1_100_000, 3]
+    lengths = [10, 600_000, 5, 3_000_000, 7, 1_100_000, 3] * 5
     cells = [f"{number}{'x' * length}" for number, length in enumerate(lengths)]
     rows = "".join(f"{number},{quote}{cell}{quote}\n" for number, cell in enumerate(cells))
     (tmp_path / "long.csv").write_text("item,text\n" + rows)

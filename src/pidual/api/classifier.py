@@ -20,6 +20,7 @@ from torch import nn
 from ..data import AnnotationTable, Inputs, known_codes
 from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
+from ..data.sources.frame import in_pandas
 from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, fit_and_predict, train
@@ -200,7 +201,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : array or DataFrame of shape (N, D), or array (N, C, H, W)
-            Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item.
+            Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item. It
+            may be a table of polars, DuckDB or Arrow, and so may y (a column of one) and pi.
             Of shape (N, D), values may be missing (NaN), except with a `module`: the median stands for them, and the
             network is told where. Then they may be missing in the same columns for prediction.
         y : array (N,)
@@ -216,6 +218,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             The class of the item of each row where it is known (gold), missing elsewhere; for the method latent_truth.
             From 20 items on it corrects all that is stated: see `summary_.gold`.
         """
+        X, y, pi, sample_weight, truth = map(in_pandas, (X, y, pi, sample_weight, truth))
         index = row_index(X, y)
         warn_of_order(X, y, pi)
         if not self.keep_ids:
@@ -310,6 +313,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _validate(self, *arrays: Any, **options: Any) -> Any:
         """Check X (and y) as scikit-learn does and return X as networks take it, with NaN where that is allowed."""
         allow_nan = get_tags(self).input_tags.allow_nan
+        arrays = tuple(map(in_pandas, arrays))
         finite = "allow-nan" if allow_nan else True
         found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite=finite, **options)
         X, *rest = found if len(arrays) > 1 else (found,)

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs, known_codes, load_probabilities, no_inputs
+from ..data.sources.frame import as_stream, in_pandas
 from ..errors import UsageError
 from ..fit.fit import fit_and_predict, train
 from ..fit.judge import Results
@@ -55,8 +56,8 @@ class Judgement:
 
 
 def judge(
-    table: AnnotationTable | pd.DataFrame,
-    pred_probs: NDArray[Any] | pd.DataFrame | str | Path | None = None,
+    table: Any,
+    pred_probs: Any = None,
     *,
     pi: Sequence[str] | None = None,
     pi_kinds: Mapping[str, str] | None = None,
@@ -67,10 +68,11 @@ def judge(
 
     Parameters
     ----------
-    table : AnnotationTable or DataFrame
-        Annotations; a frame has columns `label` and, where these are known, `item` and `annotator`, as for
+    table : AnnotationTable, DataFrame or object with `__arrow_c_stream__`
+        Annotations; a frame, or a table of polars, DuckDB or Arrow, has
+        columns `label` and, where these are known, `item` and `annotator`, as for
         `AnnotationTable.from_frame`. Annotators then keep their names.
-    pred_probs : array (n, K), DataFrame or path, optional
+    pred_probs : array (n, K), DataFrame, object with `__arrow_c_stream__` or path, optional
         Probabilities of the classes for every item, from a classifier that has not seen the item's labels (out of
         sample): columns in the order of the classes, sorted; rows by item number, one per row of the table, or by name
         where there is a column `item`. A memory map is read in parts. None: there are no inputs, and the answers and
@@ -99,12 +101,15 @@ def judge(
     >>> judge(pd.DataFrame(answers)).items["consensus_label"].tolist()
     ['a', 'b']
     """
-    if isinstance(table, pd.DataFrame):
+    if isinstance(table, pd.DataFrame) or as_stream(table) is not None:
         table = AnnotationTable.from_frame(table, pi=pi, no_answer=no_answer, keep_ids=True)
     elif no_answer:
         raise UsageError("no_answer is for a frame; give it to read_table, which makes the table.")
     if not isinstance(table, AnnotationTable):
-        raise UsageError(f"table must be an AnnotationTable or a DataFrame, not {type(table).__name__}.")
+        raise UsageError(
+            f"table must be an AnnotationTable, a DataFrame or a stream of Arrow, not {type(table).__name__}."
+        )
+    pred_probs = in_pandas(pred_probs)
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
         pred_probs = np.asarray(pred_probs)
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)

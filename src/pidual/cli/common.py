@@ -117,9 +117,13 @@ def print_table(frame: "pd.DataFrame") -> None:
     click.echo(printable(text, keep="\n") if is_terminal(sys.stdout) else text, nl=False)
 
 
-def name_of(table: Path) -> str:
-    """Return the name of a table or folder without its endings; `.` is called what its folder is called."""
-    return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]
+def name_of(table: Path | str) -> str:
+    """Return the name of a table or folder without its endings; `.` and `*.csv` are called what their folder is."""
+    address = re.sub(r"^[\w+.-]+://|\?.*", "", table) if isinstance(table, str) else None
+    path = Path(address or os.path.abspath(table))
+    while re.search(r"[*?\[]", path.name) and not path.exists():
+        path = path.parent
+    return path.name.lstrip(".").split(".")[0]
 
 
 def next_name(path: Path) -> Path:

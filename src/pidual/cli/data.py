@@ -9,7 +9,7 @@ import click
 
 from ..errors import DataError, UsageError
 from .common import check_ending, terminal_progress, write_table
-from .options import PATH, annotators_option, format_option, json_option, quiet_option, unquoted
+from .options import PATH, PLACE, annotators_option, format_option, json_option, quiet_option, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ DATA_FOLDER = click.option(
 
 
 @data.command("import")
-@click.argument("table", metavar="SOURCE", type=PATH)
+@click.argument("table", metavar="SOURCE", type=PLACE)
 @click.argument("out", type=PATH)
 @format_option
 @annotators_option
@@ -50,7 +50,7 @@ DATA_FOLDER = click.option(
 @click.option("--force", is_flag=True, help="Replace OUT.")
 @json_option("Print a summary as JSON.")
 def import_(
-    table: Path,
+    table: Path | str,
     out: Path,
     format: str | None,
     annotators: list[str] | None,
@@ -72,13 +72,14 @@ def import_(
     import functools
 
     from ..data import KEY_NAME, load_key, long_frame, open_source
+    from ..data.paths import beside
 
     check_ending(out)
     if out.exists() and not force:
         raise UsageError(f"{out} exists; choose another name, or replace it with --force.")
     listed = [unquoted(part)[0] for part in annotators or []]
     opened = open_source(table, format=format, label=label, annotators=listed)
-    key = functools.cache(lambda: load_key(key_file or table.parent / KEY_NAME))
+    key = functools.cache(lambda: load_key(key_file or beside(table) / KEY_NAME))
     frame = long_frame(opened, None if keep_ids else key, item=item, label=label, annotator=annotator)
     write_table(frame, out)
     made = describe(frame, opened.guess, out)

@@ -8,16 +8,17 @@ import click
 
 from ..errors import UsageError
 from ..errors.handling import collected_warnings
+from ..files import without_passwords
 from ..run.lifecycle import check_directory
 from .common import is_first_process, name_of, next_name, say, stop_signals, terminal_progress, writing
 from .job import describe_unused_columns, fit_again, load_job, read_as_before
-from .options import PATH, data_options, json_option, judging_options, quiet_option, training_options
+from .options import PATH, PLACE, data_options, json_option, judging_options, quiet_option, training_options
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
 @click.command()
-@click.argument("table", type=PATH, required=False)
+@click.argument("table", type=PLACE, required=False)
 @data_options
 @judging_options
 @click.option(
@@ -29,7 +30,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 @training_options
 @click.option(
     "--truth",
-    type=PATH,
+    type=PLACE,
     metavar="FILE",
     help="Table of known classes, e.g. from a review: columns item and truth (or y, or label).",
 )
@@ -58,9 +59,9 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 @json_option("Print the summary as JSON.")
 @quiet_option
 def fit(
-    table: Path | None,
+    table: Path | str | None,
     out: Path | None,
-    truth: Path | None,
+    truth: Path | str | None,
     from_run: Path | None,
     resume: bool,
     force: bool,
@@ -73,7 +74,8 @@ def fit(
     """Train on an annotation TABLE, find wrong labels and write a report.
 
     TABLE (CSV, Parquet, JSON or JSON Lines) has one row per annotation: the item, its label, who gave it, and anything
-    else that is known about how the label was made. Exports of Label Studio, Argilla and doccano, and datasets of
+    else that is known about how the label was made. A folder, a pattern ('parts/*.parquet') or an address (s3://...)
+    of such files is one table. Exports of Label Studio, Argilla and doccano, and datasets of
     Hugging Face, are read directly; if you name no input, their text or vectors are used. The result is a run directory
     with the classifier, predictions, annotators and report.html. After a review, --from fits again with the decisions.
 
@@ -92,9 +94,10 @@ def fit(
     assert table is not None
     out = out or (Path("runs") / name_of(table) if from_run is None else next_name(from_run))
     check_directory(out, force=force, resume=resume)
-    if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
+    if not quiet and isinstance(table, Path) and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     from ..data import KEY_NAME, read_truth
+    from ..data.paths import beside
 
     with collected_warnings() as warnings:
         read, inputs, fit_options, source = load_job(table, options)
@@ -104,9 +107,9 @@ def fit(
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
     warnings += describe_unused_columns(read, options["pi"] is not None)
-    reads = [options["key_file"] or table.parent / KEY_NAME]
+    reads = [options["key_file"] or beside(table) / KEY_NAME]
     if truth is not None:
-        source, reads = source | {"truth": str(truth)}, [*reads, truth]
+        source, reads = source | {"truth": without_passwords(str(truth))}, [*reads, truth]
     from ..api.fit import fit_table
     from ..fit.options import Provenance
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..errors.messages import no_method
+from ..files import without_passwords
 from .common import command_line
 from .names import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
 from .options import given_on_command_line, in_quotes, unquoted
@@ -88,7 +89,9 @@ def describe_unused_columns(table: "AnnotationTable", pi_given: bool) -> list[st
     return left
 
 
-def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "Inputs", "FitOptions", dict[str, Any]]:
+def load_job(
+    table: Path | str, options: dict[str, Any]
+) -> tuple["AnnotationTable", "Inputs", "FitOptions", dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     _check_options(options)
     from ..data import open_source, read_table
@@ -119,9 +122,10 @@ def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "
         **{name: options[name] for name in ("setting", "network", "valid_fraction", "seed", "accelerator", "threads")},
     )
     asked = {name: options.get(name) for name in ASKED}
+    asked |= {name: without_passwords(str(asked[name])) for name in ("x", "probs") if asked[name]}
     source = {
-        "table": str(table),
-        "x": place,
+        "table": without_passwords(str(table)),
+        "x": without_passwords(place),
         "command": command_line() if options["keep_ids"] or not listed else _without_annotators(command_line()),
         "read": {"format": options["format"], "annotators": opened.positions, **{name: used[name] for name in READ}},
         "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
@@ -129,7 +133,7 @@ def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "
     return read, inputs, fit_options, source
 
 
-def _read_inputs(table: Path, opened: Any, classes: list[Any], options: dict[str, Any]) -> tuple[str, "Inputs"]:
+def _read_inputs(table: Path | str, opened: Any, classes: list[Any], options: dict[str, Any]) -> tuple[str, "Inputs"]:
     """Read the inputs that are asked for, and say where they are."""
     from ..data import load_inputs, load_probabilities, no_inputs, table_inputs
 
@@ -201,7 +205,7 @@ def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
 # --- `pidual fit --from RUN` ---
 
 
-def read_as_before(run: "Run", table: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+def read_as_before(run: "Run", table: Path | str | None, options: dict[str, Any]) -> tuple[Path | str, dict[str, Any]]:
     """Return where the table of a run is, and options that read its data as it was read then."""
     for name in options:
         if name not in FREE and given_on_command_line(name):
@@ -217,6 +221,11 @@ def read_as_before(run: "Run", table: Path | None, options: dict[str, Any]) -> t
     options = options | {name: getattr(asked, name) for name in ASKED if name not in moved}
     options |= {name: getattr(read, name) for name in ("format", *READ)}
     options |= {"keep_ids": run.config.data.keep_ids, "new_key": False, "annotators": None}
+    recorded = {"TABLE": None if table else source.table, "--x": asked.x, "--probs": asked.probs}
+    for option, place in recorded.items():  # the run may be a stranger's
+        if place and "://" in place and option.removeprefix("--") not in moved:
+            what = f"{run.path} says that its data is at {place}, and an address is opened only where you give it"
+            raise UsageError(f"{what}; give it again as {option}.")
     table = table or Path(source.table)
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])

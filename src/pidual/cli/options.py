@@ -91,11 +91,23 @@ def compose(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+class Place(click.ParamType[Path | str]):
+    """A path, or an address such as s3://bucket/labels.parquet, which stays the text it is."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        return value if isinstance(value, Path) or "://" in value else Path(value)
+
+
 PATH = click.Path(path_type=Path)
+PLACE = Place()
 run_argument = click.argument("run", type=PATH)
-table_argument = click.argument("table", type=PATH)
+table_argument = click.argument("table", type=PLACE)
 out_option = click.option("--out", type=PATH, help="CSV or Parquet file.  [default: CSV on stdout]")
-table_option = click.option("--table", type=PATH, help="Path of the table.  [default: where the run read it]")
+table_option = click.option(
+    "--table", type=PLACE, help="Path or address of the table.  [default: where the run read it]"
+)
 key_option = click.option("--key-file", type=PATH, help="Key file.  [default: .pidual.key beside the table]")
 scale_option = click.option(
     "--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use."

@@ -21,6 +21,7 @@ from .columns import as_text
 from .load import load_numpy
 from .opening import open_source
 from .probabilities import check_columns
+from .sources.frame import in_pandas
 
 MISSING = -1
 _NUMPY = (".npy", ".npz")
@@ -81,6 +82,7 @@ def read_given(
     source : str
         What messages call the labels.
     """
+    labels, pred_probs, annotators, items = map(in_pandas, (labels, pred_probs, annotators, items))
     probs, columns, name = _probabilities(pred_probs)
     array = _array(labels, source)
     if array.ndim not in (1, 2) or not array.size:

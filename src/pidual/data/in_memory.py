@@ -16,7 +16,7 @@ from .classes import as_classes, check_classes
 from .people import names_annotator
 from .roles import ANNOTATOR_NAMES, RESERVED, Roles, has_people
 from .sources import Source
-from .sources.frame import Frame
+from .sources.frame import Frame, in_pandas
 
 
 def read_arrays(label: Any, item: Any, pi: Any, split: Any, source: str) -> tuple[Source, Roles, pd.Categorical]:
@@ -68,8 +68,7 @@ def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
     """Return the columns of PI in any form, by name; positions count, an index does not."""
     if pi is None:
         return {}
-    if hasattr(pi, "to_pandas"):
-        pi = pi.to_pandas()
+    pi = in_pandas(pi)
     if isinstance(pi, Mapping):
         return {name: pd.Series(values).reset_index(drop=True) for name, values in pi.items()}
     if isinstance(pi, pd.Series):

@@ -15,6 +15,7 @@ from .join import rows_by_name
 from .opening import open_source
 from .people import listed
 from .sources import Source
+from .sources.frame import in_pandas
 from .table import AnnotationTable
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     Texts = pd.Series[str]
 
 
-def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArray[np.int64]:
+def read_truth(path: Any, table: AnnotationTable) -> NDArray[np.int64]:
     """Read the code of the class of each annotation's item where it is known, else -1 (N,).
 
     Parameters
     ----------
-    path : path or pandas.DataFrame
+    path : path, pandas.DataFrame or object with `__arrow_c_stream__`
         A table with a column `item` (or `task`) and one of `truth`, `y` and `label`; rows without a label say nothing.
     table : AnnotationTable
         The annotations. Items and classes that it does not have are errors, and so are two classes of one item.
@@ -62,6 +63,7 @@ def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
         (None, NaN, or -1 unless that is a class).
     table : AnnotationTable
     """
+    truth = in_pandas(truth)
     if isinstance(truth, str | Path | pd.DataFrame):
         return read_truth(truth, table)
     given = (int(each) if isinstance(each, float | np.floating) and each % 1 == 0 else each for each in truth)

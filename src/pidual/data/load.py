@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
@@ -27,7 +26,7 @@ from .sources import Source
 
 
 def load_inputs(
-    source: str | Path | NDArray[Any] | pd.DataFrame,
+    source: Any,
     *,
     columns: Sequence[str] | None = None,
     text: str | None = None,
@@ -88,7 +87,7 @@ def load_inputs(
 
 
 def table_inputs(
-    source: str | Path | pd.DataFrame | Source,
+    source: Any,
     *,
     columns: Sequence[str] | None = None,
     text: str | None = None,
@@ -118,7 +117,7 @@ def table_inputs(
 
 
 def load_probabilities(
-    source: str | Path | NDArray[Any] | pd.DataFrame,
+    source: Any,
     classes: Sequence[str | int] | int,
     *,
     item: str | None = None,

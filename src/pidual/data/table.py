@@ -25,6 +25,7 @@ from ..files import fingerprint
 from .build import build_parts, rows_read
 from .in_memory import read_arrays
 from .opening import open_source
+from .paths import beside
 from .people import KEY_NAME, load_key
 from .roles import find_roles
 from .sources import Source
@@ -140,7 +141,7 @@ class AnnotationTable:
     @classmethod
     def from_frame(
         cls,
-        frame: pd.DataFrame,
+        frame: Any,
         *,
         item: str | None = None,
         label: str | None = None,
@@ -154,11 +155,11 @@ class AnnotationTable:
         keep_ids: bool = False,
         key: bytes | None = None,
     ) -> "AnnotationTable":
-        """Make a table from a pandas frame.
+        """Make a table from a frame of pandas, or from any other table in memory that speaks Arrow.
 
         Parameters
         ----------
-        frame : pandas.DataFrame
+        frame : pandas.DataFrame, or object with `__arrow_c_stream__`
             One row per annotation; it is not changed, and the table keeps no reference to it.
         item, label, annotator, pi, y, split, same, exact_labels, no_answer, keep_ids
             As for `read_table`.
@@ -208,7 +209,7 @@ class AnnotationTable:
 
 
 def read_table(
-    path: str | Path | Source,
+    path: Any,
     *,
     item: str | None = None,
     label: str | None = None,
@@ -226,13 +227,15 @@ def read_table(
     key_file: str | Path | None = None,
     new_key: bool = True,
 ) -> AnnotationTable:
-    """Read an annotation table from a CSV, TSV, Parquet, JSON or JSON Lines file, or an export of a labelling tool.
+    """Read an annotation table: CSV, TSV, Parquet, JSON or JSON Lines, Arrow in memory, or a labelling tool's export.
 
     Parameters
     ----------
-    path : str, Path or Source
-        The file; its ending decides the format. Text files must be UTF-8 and may be gzipped. One that `open_source` has
-        opened may be read for inputs too.
+    path : str, Path, object with `__arrow_c_stream__` or Source
+        The file; its ending decides the format. Text files must be UTF-8 and may be gzipped. A folder or a pattern
+        (`parts/*.parquet`) of files of one kind is one table, and an address (`s3://...`, `gs://`, `abfs://`, `hf://`)
+        is opened too. A table in memory is one of polars, DuckDB, Arrow, pandas, Ray, Spark or Hugging Face. One that
+        `open_source` has opened may be read for inputs too.
     item, label, annotator, y, split : str, optional
         Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
         as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
@@ -259,7 +262,8 @@ def read_table(
     keep_ids : bool
         Keep ids of people instead of replacing them by pseudonyms.
     key_file : str or Path, optional
-        Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table. Only
+        Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table (in the
+        present folder for an address or a table in memory). Only
         its owner may be able to read it. A new key is announced by a `KeyNotice` and listed in `.gitignore` beside it.
     new_key : bool
         Make a key if one is needed and there is none; otherwise that is an error.
@@ -279,8 +283,8 @@ def read_table(
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
-    beside = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
-    key = None if keep_ids else functools.cache(lambda: load_key(beside, make=new_key))
+    key_path = Path(key_file) if key_file else beside(source.name) / KEY_NAME
+    key = None if keep_ids else functools.cache(lambda: load_key(key_path, make=new_key))
     return AnnotationTable(*build_parts(source, roles, key, same, exact_labels, no_answer=no_answer))
 
 

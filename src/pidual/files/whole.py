@@ -94,6 +94,8 @@ def release(array: Any) -> None:
 
 
 def without_passwords(text: str) -> str:
-    """Return text with stars for the passwords in its URLs (user:password@host, ?password=...)."""
+    """Return text with stars for the passwords in its URLs (user:password@host, ?password=..., ?sig=...)."""
     text = re.sub(r"(\w://[^/\s:@]*:)\S+@", r"\1***@", text)
-    return re.sub(r"(?i)([?&](?:password|passwd|pwd|secret|token)=)[^&\s'\"]+", r"\1***", text)
+    text = re.sub(r"(\b(?!abfss?\b)\w+://)[^/\s:@]+@", r"\1***@", text)  # a token; abfs has its container there
+    words = "pass|pwd|secret|token|key|sig|credential"
+    return re.sub(rf"(?i)([?&][^=&\s]*(?:{words})[^=&\s]*=)[^&\s'\"]+", r"\1***", text)

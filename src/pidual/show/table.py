@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..data import KEY_NAME, as_text, keys, load_key, pseudonym
+from ..data.paths import beside, is_address, is_there
 from ..data.reopen import reopen_table
 from ..data.roles import Roles
 from ..data.sources import Source
@@ -12,8 +13,8 @@ from ..run.files import RunFiles
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
     """Open the table of a run as the run read it, and say which column is what; an error if it is not the same."""
-    path = table or run.config.source.table
-    if path is None or not Path(path).exists():
+    path = table or run.config.source.table  # an address is opened only where the user gives it
+    if path is None or not (is_there(path) or (table and is_address(str(table)))):
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
     found = reopen(run, path)
     if found is None:
@@ -43,7 +44,7 @@ def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | Non
     """
     if roles.annotator is None:
         raise UsageError(f"{source.name} does not say who gave the labels.")
-    path = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
+    path = Path(key_file) if key_file else beside(source.name) / KEY_NAME
     key = load_key(path, make=False)
     names = as_text(keys(source, roles.annotator, source.read([roles.annotator])[roles.annotator]).names).to_pylist()
     return {name: name for name in names} | {pseudonym(name, key): name for name in names}

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import listed, quoted
+from ..paths import File
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
@@ -49,12 +50,12 @@ def check_format(form: str | None) -> None:
         raise UsageError(f"There is no format {quoted(form)}; use one of {', '.join(FORMATS)}.")
 
 
-def open_json(path: str | Path, form: str | None, label: str | None, items: bool = False) -> Source | None:
+def open_json(file: File, form: str | None, label: str | None, items: bool = False) -> Source | None:
     """Return the table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
     Parameters
     ----------
-    path : str or Path
+    file : File
     form : str, optional
         One of `FORMATS`; by default what the first record looks like.
     label : str, optional
@@ -62,13 +63,13 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     items : bool
         Read items, a row for each, whether they have answers or not.
     """
-    begin = judgements.first_object(str(path)) if form is None else {}
+    begin = judgements.first_object(file.path) if form is None and file.is_here else {}
     log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
     if log is not None:
-        return open_log(path, log, label)
-    file = JsonRecords(path)
-    is_list = file.is_list()
-    records: Iterable[dict[str, Any]] = list(file) if is_list else file
+        return open_log(file.path, log, label)
+    whole = JsonRecords(file)
+    is_list = whole.is_list()
+    records: Iterable[dict[str, Any]] = list(whole) if is_list else whole
     if form in NESTED:
         return _table(NESTED[form][1](records, file.name), label, items)
     if form is None:
@@ -100,8 +101,8 @@ def open_folder(path: Path, form: str | None, label: str | None) -> Source | Non
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
-    if form in (None, "doccano") and files:
-        named = [(file.stem, JsonRecords(file)) for file in files]
+    named = [(file.stem, JsonRecords(file)) for file in files]
+    if files and (form == "doccano" or (form is None and doccano.is_example(next(iter(named[0][1]), {})))):
         return doccano.read_examples(_of_annotators(named), str(path)).source(label)
     return None
 

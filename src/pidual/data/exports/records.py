@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...errors.messages import first_line, quoted
-from ..sources.base import BLOCK, TextFile
+from ..sources.base import BLOCK
+from ..sources.file import TextFile
 from ..sources.json_lines import JSON_KINDS
 
 _LONGEST = 20_000  # numbers of a vector that become columns

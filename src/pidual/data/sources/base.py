@@ -1,15 +1,12 @@
-"""What every source of columns can do, and what text files share."""
+"""What every source of columns can do."""
 
 import collections
 import difflib
 import functools
-import gzip
-import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -70,6 +67,11 @@ class Source:
     def batches(self, column: str) -> Iterator[Any]:
         """Yield the Arrow arrays of a column one by one; a source that can does not hold all of them in memory."""
         yield from self.read([column])[column].chunks
+
+    def scan(self, columns: Sequence[str], numeric: Collection[str] = ()) -> Iterator[Any]:
+        """Yield columns in Arrow batches; a source that can does not hold all of them in memory."""
+        found = pa.table(self.read(columns, numeric))
+        yield from found.select(list(columns)).to_batches()
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Read columns, which for a file is a pass over it."""
@@ -153,36 +155,6 @@ class Source:
     def _spellings(self) -> dict[str, str]:
         """The first column of each name without regard to letter case."""
         return {column.casefold(): column for column in reversed(self.columns)}
-
-
-class TextFile(Source):
-    """What CSV and JSON Lines share: lines, and the search for the one that is wrong."""
-
-    def __init__(self, path: str | Path):
-        self.name, self._path = str(path), Path(path)
-
-    def _open(self, errors: str = "strict") -> IO[str]:
-        if self._path.suffix.lower() == ".gz":
-            return gzip.open(self._path, "rt", encoding="utf-8-sig", errors=errors, newline="")
-        return self._path.open(encoding="utf-8-sig", errors=errors, newline="")
-
-    def _binary(self) -> Any:
-        return pa.input_stream(str(self._path), compression="detect")
-
-    def _check_utf8(self) -> None:
-        """Raise for the first byte that is not UTF-8."""
-        opener: Any = gzip.open if self._path.suffix.lower() == ".gz" else open
-        with opener(self._path, "rb") as lines:
-            # a lone \r also ends a line; splitting keeps the count equal to an editor's
-            parts = itertools.chain.from_iterable(line.splitlines() or [b""] for line in lines)
-            for number, line in enumerate(parts, 1):
-                try:
-                    line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{self.name}, line {number} holds the byte 0x{line[error.start]:02x} at position "
-                        f"{error.start + 1}, which is not UTF-8; save the file as UTF-8 (in Excel: 'CSV UTF-8')."
-                    ) from None
 
 
 def is_float(cell: str, decimal: str = ".") -> bool:

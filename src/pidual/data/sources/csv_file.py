@@ -10,14 +10,16 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset
 
 from ...errors import DataError
 from ...errors.messages import quoted
 from ...files.spreadsheet import FORMULA_MARK
+from ..paths import File
 from ..people import shown
-from .base import BLOCK, DECIMAL_COMMA, MISSING, TextFile, arrow_message, is_float
+from .base import BLOCK, DECIMAL_COMMA, MISSING, arrow_message, is_float
+from .file import TextFile
 
-_SMALL_BLOCK = 1 << 20  # bytes, where a column is read a part at a time
 csv.field_size_limit(max(csv.field_size_limit(), BLOCK))  # of Python's reader, which has 131,072 for all programs
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
@@ -27,63 +29,42 @@ class CsvFile(TextFile):
 
     marks_formulas = True
 
-    def __init__(self, path: str | Path):
-        super().__init__(path)
+    def __init__(self, file: File | str | Path):
+        super().__init__(file)
         self.delimiter = self._find_delimiter()
         try:
             header = next(self._records(), None)
         except csv.Error as error:
-            raise DataError(f"{path} cannot be read as CSV ({error}, in its header); write it again.") from None
+            raise DataError(f"{self.name} cannot be read as CSV ({error}, in its header); write it again.") from None
         if header is None:
-            raise DataError(f"{path} is empty; it needs a header line with the names of its columns.")
+            raise DataError(f"{self.name} is empty; it needs a header line with the names of its columns.")
         self._header_line, names = header
         self.columns = [re.sub(FORMULA_MARK, r"\1", name.strip()) for name in names]
         self._check_quotes()
         self.decimal = self._find_decimal()
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        """Read text columns by name, those in `numeric` as float64."""
-        try:
-            table = pyarrow.csv.read_csv(self._binary(), *self._options(columns, numeric))
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            self._explain(error, numeric)
-        return {column: table.column(column) for column in columns}
-
     def batches(self, column: str) -> Iterator[Any]:
-        given = 0
-        for block in (_SMALL_BLOCK, BLOCK):  # the second from where a record was longer than a small block
-            read = 0
-            options = self._options([column], (), block)
-            try:
-                for batch in pyarrow.csv.open_csv(self._binary(), *options):
-                    new = batch.column(0).slice(max(0, given - read))
-                    read += len(batch)
-                    if len(new):
-                        given += len(new)
-                        yield new
-                    pa.default_memory_pool().release_unused()
-                return
-            except (pa.ArrowException, UnicodeDecodeError) as error:
-                if block == BLOCK or "straddl" not in str(error):
-                    self._explain(error, ())
+        for batch in self.scan([column]):
+            yield batch.column(0)
+            pa.default_memory_pool().release_unused()
 
-    def _options(self, columns: Sequence[str], numeric: Collection[str], block: int = BLOCK) -> tuple[Any, Any, Any]:
-        """Return how Arrow reads these columns."""
+    def _format(self, columns: Sequence[str], numeric: Collection[str], block: int) -> tuple[Any, Any]:
+        """Return how Arrow reads these columns: text, those in `numeric` as float64."""
         types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
         several = len(self.columns) > 1
-        return (
-            pyarrow.csv.ReadOptions(
-                column_names=self.columns, skip_rows_after_names=self._header_line, block_size=block
-            ),
-            pyarrow.csv.ParseOptions(
-                delimiter=self.delimiter,
-                newlines_in_values=self._quoted,  # allowing for them costs a third of the time
-                invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
-            ),
-            pyarrow.csv.ConvertOptions(
-                include_columns=list(columns), column_types=types, null_values=MISSING, decimal_point=self.decimal
-            ),
+        # Arrow wants names that differ; a column with the name of another one is never read
+        names = [f"{name}\0{at}" if name in self.columns[:at] else name for at, name in enumerate(self.columns)]
+        options = pyarrow.dataset.CsvFragmentScanOptions(
+            pyarrow.csv.ConvertOptions(column_types=types, null_values=MISSING, decimal_point=self.decimal),
+            pyarrow.csv.ReadOptions(column_names=names, skip_rows_after_names=self._header_line, block_size=block),
         )
+        parse = pyarrow.csv.ParseOptions(
+            delimiter=self.delimiter,
+            newlines_in_values=self._quoted,  # allowing for them costs a third of the time
+            invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
+        )
+        found = pyarrow.dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=options)
+        return found, pa.schema(types)
 
     def numeric_columns(self) -> list[str]:
         """Return names of the columns whose first thousand cells are numbers or missing, at least one a number."""
@@ -134,8 +115,7 @@ class CsvFile(TextFile):
         except UnicodeDecodeError:
             self._check_utf8()
             raise
-        name = self._path.name.lower().removesuffix(".gz")
-        candidates = "\t" if name.endswith((".tsv", ".tab")) else "\t,;" if name.endswith(".txt") else ",;\t"
+        candidates = {".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}.get(self.at.kind, ",;\t")
         return next((delimiter for delimiter in candidates if delimiter in header), candidates[0])
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -152,8 +132,7 @@ class CsvFile(TextFile):
 
     def _check_quotes(self) -> None:
         """Raise when a quote is opened and never closed, which would swallow every row after it."""
-        with self._binary() as stream:
-            quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(BLOCK), b""))
+        quotes = sum(block.count(b'"') for block in self._blocks())
         self._quoted = quotes > 0
         if quotes % 2 == 0:
             return
@@ -167,7 +146,7 @@ class CsvFile(TextFile):
                 text = f'{self.name}: a quote (") opened {where} is never closed; close or remove it.'
                 raise DataError(text) from None
 
-    def _explain(self, error: Exception, numeric: Collection[str]) -> NoReturn:
+    def _explain(self, error: Exception, numeric: Collection[str] = ()) -> NoReturn:
         """Find what Arrow stumbled over, and say it with its line."""
         self._check_utf8()
         with contextlib.suppress(csv.Error):

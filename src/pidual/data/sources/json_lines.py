@@ -9,13 +9,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.json
 
 from ...errors import DataError
 from ...errors.messages import quoted
+from ..paths import File
 from ..people import shown
 from .arrow_types import is_numeric
-from .base import BLOCK, TextFile, arrow_message
+from .base import BLOCK, arrow_message
+from .file import TextFile
 
 MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
 _NULL = re.compile(rb"[\r\n][ \t]*null[ \t]*(?=[\r\n]|$)")
@@ -26,23 +29,51 @@ _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 class JsonLines(TextFile):
     """A file with one JSON object per line."""
 
-    def __init__(self, path: str | Path):
-        super().__init__(path)
+    def __init__(self, file: File | str | Path):
+        super().__init__(file)
         self._check_depth()
         try:
-            table = self._load({})
-            # Arrow turns text that looks like a date into a time; an item called 2020-01-01 is to keep its name
-            dates = {field.name: pa.string() for field in table.schema if pa.types.is_timestamp(field.type)}
-            self._table = self._load(dates) if dates else table
+            self._schema = self._find_types()
         except (pa.ArrowException, UnicodeDecodeError) as error:
             self._explain(error)
-        self.columns = self._table.column_names
+        self.columns = self._schema.names
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        return {column: self._table.column(column) for column in columns}
+        found = super()._read(columns, numeric)
+        try:
+            for column in found.values():
+                column.validate(full=True)  # the reader lets bytes pass that are not UTF-8
+        except pa.ArrowException as error:
+            self._explain(error)
+        return found
+
+    def _format(self, columns: Sequence[str], numeric: Collection[str], block: int) -> tuple[Any, Any]:
+        types = pa.schema([self._schema.field(name) for name in columns])
+        options = pyarrow.dataset.JsonFragmentScanOptions(
+            pyarrow.json.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"),
+            pyarrow.json.ReadOptions(block_size=block),
+        )
+        return pyarrow.dataset.JsonFileFormat(default_fragment_scan_options=options), types
+
+    def _find_types(self) -> Any:
+        """Return the names and types of all columns, looking at the lines of a block at a time.
+
+        Arrow turns text that looks like a date into a time; an item called 2020-01-01 is to keep its name.
+        """
+        found, rest = pa.schema([]), b""
+        for block in itertools.chain(self._blocks(), [b"\n"]):
+            whole, _, rest = (rest + block).rpartition(b"\n") if block != b"\n" else (rest, b"", b"")
+            if whole.strip(b"\xef\xbb\xbf \t\r\n"):
+                table = pyarrow.json.read_json(pa.BufferReader(whole), pyarrow.json.ReadOptions(block_size=2 * BLOCK))
+                table.validate(full=True)
+                types = pa.schema([(field.name, _without_times(field.type)) for field in table.schema])
+                found = pa.unify_schemas([found, types], promote_options="permissive")
+        if not len(found):
+            self._explain(ValueError("no columns"))
+        return found
 
     def numeric_columns(self) -> list[str]:
-        return [field.name for field in self._table.schema if is_numeric(field.type)]
+        return [field.name for field in self._schema if is_numeric(field.type)]
 
     def place(self, row: int) -> str:
         """Return the file and line of row `row`."""
@@ -59,15 +90,14 @@ class JsonLines(TextFile):
         """
         depth = deepest = 0
         before = b"\n"
-        with self._binary() as stream:
-            for block in iter(lambda: stream.read(BLOCK), b""):
-                if _NULL.search(before + block):
-                    self._explain(ValueError("null"))
-                before = block[-32:]
-                brackets = np.frombuffer(block.translate(None, _NO_BRACKET), np.uint8)
-                if len(brackets):  # [ and { are 91 and 123, ] and } two more
-                    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1).cumsum() + depth
-                    depth, deepest = int(steps[-1]), max(deepest, int(steps.max()))
+        for block in self._blocks():
+            if _NULL.search(before + block):
+                self._explain(ValueError("null"))
+            before = block[-32:]
+            brackets = np.frombuffer(block.translate(None, _NO_BRACKET), np.uint8)
+            if len(brackets):  # [ and { are 91 and 123, ] and } two more
+                steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1).cumsum() + depth
+                depth, deepest = int(steps[-1]), max(deepest, int(steps.max()))
         if deepest <= MAX_DEPTH:
             return
         depth = 0
@@ -78,20 +108,11 @@ class JsonLines(TextFile):
                     what = f"lists and objects within each other more than {MAX_DEPTH} deep"
                     raise DataError(f"{self.name}, line {line} has {what}; write a number or text for each column.")
 
-    def _load(self, types: dict[str, Any]) -> Any:
-        table = pyarrow.json.read_json(
-            self._binary(),
-            pyarrow.json.ReadOptions(block_size=BLOCK),
-            pyarrow.json.ParseOptions(explicit_schema=pa.schema(types) if types else None),
-        )
-        table.validate(full=True)  # the reader lets bytes pass that are not UTF-8
-        return table
-
     def _records(self) -> Iterator[tuple[int, str]]:
         with self._open("replace") as lines:
             yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
-    def _explain(self, error: Exception) -> NoReturn:
+    def _explain(self, error: Exception, numeric: Collection[str] = ()) -> NoReturn:
         self._check_utf8()
         kinds: dict[str, str] = {}
         line = 0
@@ -115,3 +136,12 @@ class JsonLines(TextFile):
         if line == 0:
             raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
         raise DataError(f"{self.name} cannot be read as JSON Lines ({arrow_message(error)}); write it again.")
+
+
+def _without_times(kind: Any) -> Any:
+    """Return a type of JSON with text for times, which Arrow finds in text that looks like a date."""
+    if pa.types.is_list(kind):
+        return pa.list_(_without_times(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _without_times(field.type)) for field in kind])
+    return pa.string() if pa.types.is_timestamp(kind) else kind

@@ -87,7 +87,7 @@ def export_run(
             write_dataset(run, _long(source, roles, run, changes), changes, out)
         else:
             with replacing(out) as temporary:
-                if isinstance(source.file, _SAME[to]):
+                if isinstance(source.file, _SAME[to]) and source.file.at.is_here:
                     _write_edited(source.file, made, temporary)
                 else:
                     _write_frame(_long(source, roles, run, changes), temporary, to)

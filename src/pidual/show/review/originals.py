@@ -22,6 +22,7 @@ import pyarrow as pa
 from ...data import load_inputs, open_source, rows_by_name, table_inputs
 from ...data.images import IMAGE_ENDINGS, as_image, as_pixels, encoded, is_picture, small_image
 from ...data.inputs import feature_names
+from ...data.paths import is_there
 from ...data.people import hide_addresses
 from ...data.reopen import item_columns
 from ...data.roles import Roles
@@ -90,7 +91,7 @@ class Originals:
     def _open(self) -> Show:
         if not self._x or (self._in_table and self._run.config.source.read is None):
             raise GoneError("The run was fitted on data in memory; only the copies it keeps can be shown.")
-        if not Path(self._x).exists():
+        if not is_there(self._x):
             raise GoneError(
                 f"{self._name}, which the run was made of, is not where it was; start the review in the folder in "
                 "which the run was fitted, or say where it is with --x."
