@@ -12,6 +12,7 @@ from pathlib import Path
 
 import by_item
 import contract
+import own_loop
 import torch
 from command_line import environment, run_cli
 
@@ -36,7 +37,7 @@ def run_command(out):
     (out / f"command-{os.environ['RANK']}.json").write_text(json.dumps(answer))
 
 
-OTHERS = {"by_item": by_item.fit_on_two, "command": run_command}
+OTHERS = {"by_item": by_item.fit_on_two, "command": run_command, "own_loop": own_loop.run}
 
 
 def fit_on_two(folder, cases):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .api.cleanlab import find_label_issues
     from .api.fit import fit_table
     from .api.judge import judge
+    from .api.loss import PiDualLoss
     from .api.run import Run
     from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .data.datasets import load_dataset
@@ -39,6 +40,7 @@ _HOMES = {
     "Method": "learn.methods",
     "PiDual": "learn.methods",
     "PiDualClassifier": "api.classifier",
+    "PiDualLoss": "api.loss",
     "PidualError": "errors",
     "Predictions": "run.predictions",
     "Run": "api.run",
@@ -68,6 +70,7 @@ __all__ = [
     "Method",
     "PiDual",
     "PiDualClassifier",
+    "PiDualLoss",
     "PidualError",
     "Predictions",
     "Run",

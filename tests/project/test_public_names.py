@@ -22,6 +22,7 @@ def test_the_public_names_are_these():
         "Method",
         "PiDual",
         "PiDualClassifier",
+        "PiDualLoss",
         "PidualError",
         "Predictions",
         "Run",

@@ -60,11 +60,13 @@ def test_links_lead_somewhere():
 
 def test_the_code_prints_what_is_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, second = blocks("python")
+    first, loop, files = blocks("python")
     names = {}
     exec(compile(first, "README.md", "exec"), names)
     assert_like(blocks("text")[0], capsys.readouterr().out)
-    exec(compile(second, "README.md", "exec"), names)
+    exec(compile(loop, "README.md", "exec"), names)
+    assert_like(blocks("text")[1], capsys.readouterr().out)
+    exec(compile(files, "README.md", "exec"), names)
     codes = []
     for (program, *arguments), shown in session():
         assert program == "pidual"
@@ -87,3 +89,16 @@ def test_the_comparison_is_of_the_committed_results():
             assert [cell[column] for cell in cells] == [f"**{v}**" if v == best else v for v in values], (crowd, name)
     state, right = (found["llm_emotion", "auto"][name]["mean"] for name in ("stated", "consensus"))
     assert f"the consensus states {state:.0%} and is right for {right:.0%}" in " ".join(README.split())
+
+
+def test_cross_entropy_in_the_same_loop_gives_what_is_said(capsys):
+    first, loop, _ = blocks("python")
+    loss = re.search(r"loss\(f\(x\[index\].*\)(?=\.backward)", loop)[0]
+    names = {}
+    exec(compile(first, "README.md", "exec"), names)
+    exec(
+        compile(loop.replace(loss, "torch.nn.functional.cross_entropy(f(x[index]), y[index])"), "README.md", "exec"),
+        names,
+    )
+    said = re.search(r"the same lines give (\d+)%", README)[1]
+    assert names["correct"].float().mean().item() == pytest.approx(int(said) / 100, abs=0.05)

@@ -6,6 +6,7 @@ And the command, as if started by torchrun; test_two_processes.py starts it so.
 import json
 
 import numpy as np
+import own_loop
 import pytest
 import torch
 from by_item import fit_in_double
@@ -26,7 +27,7 @@ def on_two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     (folder / "crowd").mkdir()
     write_crowd(folder / "crowd")
-    return fit_on_two(folder, ("by_item", *METHODS, "command"))
+    return fit_on_two(folder, ("by_item", *METHODS, "own_loop", "command"))
 
 
 def test_the_command_fits_what_it_does_on_one_and_speaks_once(on_two_processes, tmp_path):
@@ -57,3 +58,13 @@ def test_a_method_learns_what_it_does_on_one(name, on_two_processes):
     assert one.keys() == two.keys()
     for key, value in one.items():
         assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key
+
+
+def test_a_loop_of_ones_own_learns_what_it_does_on_one(on_two_processes):
+    f, loss = own_loop.make()
+    optimizer = torch.optim.SGD([*f.parameters(), *loss.parameters()], lr=0.1)
+    for _ in range(5):
+        own_loop.step(f, loss, optimizer, slice(None))
+    two = load_file(on_two_processes / "own_loop.safetensors")
+    for name, value in {**f.state_dict(), **loss.state_dict()}.items():
+        torch.testing.assert_close(two[name], value, atol=1e-6, rtol=1e-5)

@@ -28,11 +28,6 @@ class WithPI(Method):
         super().__init__(f, spec)
         self.pi_weight_decay = pi_weight_decay
 
-    def first_layer(self, spec: Spec, width: int) -> PILinear:
-        """Make the layer that reads PI and random PI; its gradients are sparse where it is large, unless it decays."""
-        sparse = False if self.pi_weight_decay else None  # decay moves every row
-        return PILinear(spec.cardinalities, spec.n_numbers + self.random_pi, width, sparse=sparse)
-
     def pi_networks(self) -> list[nn.Module]:
         """Return the networks that `pi_weight_decay` decides on: all but f; of a tower only its hidden layers."""
         beside_f = [child for name, child in self.named_children() if name != "f"]

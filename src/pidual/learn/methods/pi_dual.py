@@ -17,12 +17,34 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...options import Count, at_least
-from ..nets import mlp
+from ..nets import PILinear, mlp
 from .base import PI, Batch, Spec
 from .kinds import WithPI
 
 
-class PiDual(WithPI):
+class NoiseAndGate(nn.Module):
+    """Noise and gate network, and how they join f: what Pi-DUAL as a method and `PiDualLoss` share."""
+
+    random_pi: int
+
+    def make_networks(self, spec: Spec, width: int, depth: int, gate_bias: float, *, sparse: bool | None) -> None:
+        """Make them for PI of these sizes, and random PI."""
+        self.shared = PILinear(spec.cardinalities, spec.n_numbers + self.random_pi, width, sparse=sparse)
+        self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
+        self.gamma = mlp(width, 1, width=width, depth=depth - 2, last_bias=gate_bias)
+
+    def join(self, f: Tensor, a: PI) -> tuple[Tensor, Tensor]:
+        """Return h (B, K), and the gate (B, 1)."""
+        gamma, eps = self.explain(a)
+        return (1 - gamma) * f + gamma * eps, gamma
+
+    def explain(self, a: PI) -> tuple[Tensor, Tensor]:
+        """Return the gate (B, 1) and noise logits (B, K) of encoded PI."""
+        s = F.relu(self.shared(*a))
+        return self.gamma(s).sigmoid(), self.eps(s)
+
+
+class PiDual(WithPI, NoiseAndGate):
     """Prediction, noise and gate networks fitted together to the noisy labels.
 
     Parameters
@@ -54,20 +76,12 @@ class PiDual(WithPI):
     ):
         super().__init__(f, spec, **pi)
         self.random_pi = random_pi
-        self.shared = self.first_layer(spec, width)
-        self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
-        self.gamma = mlp(width, 1, width=width, depth=depth - 2, last_bias=gate_bias)
+        sparse = False if self.pi_weight_decay else None  # decay moves every row
+        self.make_networks(spec, width, depth, gate_bias, sparse=sparse)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        f = self.f(batch.x)
-        gamma, eps = self.explain(batch.a)
-        h = (1 - gamma) * f + gamma * eps
+        h, gamma = self.join(self.f(batch.x), batch.a)
         return {"loss": batch.cross_entropy(h), "gate": gamma.detach().mean()}
-
-    def explain(self, a: PI) -> tuple[Tensor, Tensor]:
-        """Return the gate (B, 1) and noise logits (B, K) of encoded PI."""
-        s = F.relu(self.shared(*a))
-        return self.gamma(s).sigmoid(), self.eps(s)
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         gamma, eps = self.explain(batch.a)

@@ -58,7 +58,6 @@ class PiDualPlus(WithStrongView, PiDual):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         f, _, kl = self.on_both_views(batch, detach=self.detach)
-        gamma, eps = self.explain(batch.a)
-        h = (1 - gamma) * f + gamma * eps
+        h, gamma = self.join(f, batch.a)
         loss = batch.mean(batch.losses(h, label_smoothing=self.smoothing) + self.lam * kl)
         return {"loss": loss, "consistency": batch.mean(kl).detach(), "gate": gamma.detach().mean()}

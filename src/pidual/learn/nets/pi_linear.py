@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-SPARSE_ABOVE = (
-    2**24
-)  # numbers of a table beyond which only the rows that a batch touches are updated; the paper's do not
+from ...errors import UsageError
+
+SPARSE_ABOVE = 2**24  # numbers of a table beyond which only rows of a batch are updated; the paper's are all
 
 
 class PILinear(nn.Module):
@@ -61,6 +61,11 @@ class PILinear(nn.Module):
 
     def forward(self, codes: Int[Tensor, "B C"], numbers: Float[Tensor, "B M"]) -> Float[Tensor, "B W"]:
         """Return the layer's output; a code that is not a category of its column (-1: unknown) contributes nothing."""
+        if (codes.shape[1], numbers.shape[1]) != (len(self.sizes), self.n_numbers):
+            raise UsageError(
+                f"The PI of a row has {codes.shape[1]} codes and {numbers.shape[1]} numbers, and the network was made "
+                f"for {len(self.sizes)} and {self.n_numbers}, random PI among them; pass those, or set random_pi=0."
+            )
         out = torch.addmm(self.bias, numbers.to(self.dense.dtype), self.dense)
         if self.n_categories == 0:
             return out + self.table.sum()  # zero; an empty table stays in the graph, as several processes ask for
