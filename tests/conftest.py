@@ -50,6 +50,12 @@ def _no_callbacks_of_other_packages():
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _embeddings_are_kept_here(tmp_path_factory):
+    with mock.patch.dict(os.environ, PIDUAL_CACHE=str(tmp_path_factory.mktemp("cache"))):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _files_need_not_outlive_the_machine():
     """Tests find a file whether or not it has reached the disk, and to wait until it has takes long."""
     with mock.patch("os.fsync"):

@@ -38,6 +38,7 @@ from ..run.records.summary import GoldEstimates
 from ..show.report import build_report
 
 if TYPE_CHECKING:
+    from ..data.embedding import Embedder, Progress
     from ..learn.methods import Method
 
 
@@ -177,7 +178,15 @@ class Run(RunFiles):
         """Return what `predict` has loaded, kept for the next time, by the name of the weights."""
         return {}
 
-    def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
+    def predict(
+        self,
+        X: Any,
+        *,
+        weights: str = "selected",
+        accelerator: str = "auto",
+        embed: "Embedder | None" = None,
+        progress: "Progress | None" = None,
+    ) -> pd.DataFrame:
         """Predict new inputs; no PI is needed.
 
         Parameters
@@ -188,6 +197,11 @@ class Run(RunFiles):
             Which epoch to predict with.
         accelerator : str
             A Lightning Fabric accelerator.
+        embed : str, path or callable, optional
+            The model that embedded the inputs of the fit, again: a run loads none by itself but one of the Hugging
+            Face hub that is on this machine.
+        progress : callable, optional
+            Called with how many inputs are embedded, and how many there are.
 
         Returns
         -------
@@ -198,4 +212,5 @@ class Run(RunFiles):
 
         if weights not in self.trained:
             self.trained[weights] = load_method(self, weights)
-        return predict_inputs(self.trained[weights], self.model, X, accelerator=accelerator)
+        how: dict[str, Any] = {"accelerator": accelerator, "embed": embed, "progress": progress}
+        return predict_inputs(self.trained[weights], self.model, X, **how)

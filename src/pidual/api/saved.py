@@ -134,8 +134,8 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     run = run if isinstance(run, Run) else Run.open(run)
     stored, asked = run.model, run_options(run)
     kind = stored.inputs.kind
-    if kind not in ("array", "columns", "images"):
-        instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"
+    if kind not in ("array", "columns", "images") or stored.inputs.embed is not None:
+        instead = "Run.items and Run.predictions" if kind in ("probabilities", "none") else "Run.predict"
         raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
     options = {}
     for name, value in asked.options.items():

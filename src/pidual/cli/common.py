@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,6 +22,8 @@ from ..options.launcher import is_first_process as is_first_process
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SECONDS_BETWEEN_LINES = 10.0
 
 
 def say(text: str) -> None:
@@ -40,6 +43,32 @@ def terminal_progress(quiet: bool) -> Iterator[Any]:
     from ..fit.terminal import Silent, choose_progress
 
     yield Silent() if quiet or not is_first_process() else choose_progress()
+
+
+@contextlib.contextmanager
+def embedding_progress(quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """Count what is embedded: a bar on a terminal, plain lines elsewhere, or nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = "embedding", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task, said = bar.add_task(""), time.monotonic()
+
+    def count(done: int, total: int) -> None:
+        nonlocal said
+        if is_terminal(sys.stderr):
+            bar.start()
+            bar.update(task, completed=done, total=total)
+        elif time.monotonic() - said > SECONDS_BETWEEN_LINES or done == total:
+            said = time.monotonic()
+            say(f"Embedding: {done:,} of {total:,} items.")
+
+    try:
+        yield None if quiet or not is_first_process() else count
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     metavar="RUN",
     help="Fit the data of RUN again with its options, and use the decisions of its reviewers (`pidual review`) as "
     "known classes. Starts from what RUN knows about annotators. If files have moved, pass TABLE, --x, --probs or "
-    "--key-file.",
+    "--key-file; a model that is not on the hub needs --embed again.",
 )
 @click.option(
     "--save-every",
@@ -100,7 +100,7 @@ def fit(
     from ..data.paths import beside
 
     with collected_warnings() as warnings:
-        read, inputs, fit_options, source = load_job(table, options)
+        read, inputs, fit_options, source = load_job(table, options, quiet=quiet)
         known = None if truth is None else read_truth(truth, read)
         if before is not None:
             fit_options = fit_again(before, options)

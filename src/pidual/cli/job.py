@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from ..errors.messages import no_method
 from ..files import without_passwords
-from .common import command_line
+from .common import command_line, embedding_progress
 from .names import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
 from .options import given_on_command_line, in_quotes, unquoted
 
@@ -21,9 +21,19 @@ if TYPE_CHECKING:
     from ..fit.options import FitOptions
 
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
-ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
+ASKED = (
+    "x",
+    "columns",
+    "text",
+    "image_size",
+    "embed",
+    "probs",
+    "no_x",
+    "pi",
+    "key_file",
+)  # kept to read the data again
 READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "no_answer")  # how to read the table
-MOVED = ("x", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
+MOVED = ("x", "embed", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
 
 
@@ -47,7 +57,7 @@ def _check_options(options: dict[str, Any]) -> None:
     inputs = {"probs": "--probs", "no_x": "--no-x", "x": "--x", "columns": "--x-columns", "text": "--x-text"}
     first, *others = [name for option, name in inputs.items() if options.get(option)] or [""]
     if first in ("--probs", "--no-x"):
-        others += ["--image-size"] if options["image_size"] else []
+        others += [f"--{name.replace('_', '-')}" for name in ("image_size", "embed") if options[name]]
         if others:
             raise UsageError(f"{first} and {others[0]} cannot be used together; give one of them.")
         if given_on_command_line("method") and options["method"] not in ("auto", "latent_truth"):
@@ -90,7 +100,7 @@ def describe_unused_columns(table: "AnnotationTable", pi_given: bool) -> list[st
 
 
 def load_job(
-    table: Path | str, options: dict[str, Any]
+    table: Path | str, options: dict[str, Any], *, quiet: bool = False
 ) -> tuple["AnnotationTable", "Inputs", "FitOptions", dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     _check_options(options)
@@ -111,7 +121,8 @@ def load_job(
     how = {name: used[name] for name in (*READ, "keep_ids", "key_file")}
     read = read_table(opened, pi=pi, x_columns=here, new_key=options.get("new_key", True), **how)
     opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
-    place, inputs = _read_inputs(table, opened, read.classes, used | {"columns": columns})
+    with embedding_progress(quiet) as progress:
+        place, inputs = _read_inputs(table, opened, read.classes, used | {"columns": columns, "progress": progress})
     from ..fit.options import FitOptions
 
     judging = options.get("probs") or options.get("no_x")
@@ -138,10 +149,11 @@ def _read_inputs(table: Path | str, opened: Any, classes: list[Any], options: di
     from ..data import load_inputs, load_probabilities, no_inputs, table_inputs
 
     x, columns, text, item = (options[name] for name in ("x", "columns", "text", "item"))
+    how = {name: options[name] for name in ("columns", "text", "item", "embed", "progress")}
     if x is not None:
-        return x, load_inputs(x, columns=columns, text=text, item=item, image_size=options["image_size"])
+        return x, load_inputs(x, image_size=options["image_size"], **how)
     if columns or text:
-        inputs = table_inputs(opened, columns=columns, text=text, item=item)
+        inputs = table_inputs(opened, **how)
         return f"{table} ({text or ','.join(columns)})", inputs
     if options.get("probs"):
         return options["probs"], load_probabilities(options["probs"], classes, item=item)
@@ -207,6 +219,8 @@ def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
 
 def read_as_before(run: "Run", table: Path | str | None, options: dict[str, Any]) -> tuple[Path | str, dict[str, Any]]:
     """Return where the table of a run is, and options that read its data as it was read then."""
+    from ..data.embedding_models import find_model
+
     for name in options:
         if name not in FREE and given_on_command_line(name):
             raise UsageError(f"--{name.replace('_', '-')} is that of the run with --from; leave it out.")
@@ -226,6 +240,8 @@ def read_as_before(run: "Run", table: Path | str | None, options: dict[str, Any]
         if place and "://" in place and option.removeprefix("--") not in moved:
             what = f"{run.path} says that its data is at {place}, and an address is opened only where you give it"
             raise UsageError(f"{what}; give it again as {option}.")
+    if options["embed"] is not None and "embed" not in moved:
+        find_model(options["embed"], "texts", of_run=True)  # which refuses what only the user may name
     table = table or Path(source.table)
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])

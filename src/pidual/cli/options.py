@@ -120,6 +120,12 @@ def json_option(text: str = "Print JSON.") -> Callable[[Command], Command]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
+embed_option = click.option(
+    "--embed",
+    metavar="MODEL",
+    help="Turn texts or pictures into vectors by a model: its name on the Hugging Face hub (downloaded if needed), a "
+    "folder for sentence-transformers, timm:NAME, torchvision:NAME, an ONNX file, or package.module:function.",
+)
 threads_option = click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -158,6 +164,7 @@ data_options = compose(
         metavar="COLUMN",
         help="Use text as input: name of its column in --x or, without --x, in TABLE.",
     ),
+    embed_option,
     click.option(
         "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels per side."
     ),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from .common import check_ending, print_table, write_table
-from .options import PATH, json_option, run_argument
+from .common import check_ending, embedding_progress, print_table, write_table
+from .options import PATH, embed_option, json_option, run_argument
 
 
 @click.command()
@@ -30,14 +30,22 @@ from .options import PATH, json_option, run_argument
     show_default=True,
     help="Epoch to predict with.",
 )
+@embed_option
 @json_option("Print JSON: the predictions, or with --y the accuracy.")
-def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: str, as_json: bool) -> None:
-    """Predict labels of the inputs X with a RUN; no privileged information is needed."""
+def predict(
+    run: Path, x: str, out: Path | None, labels: Path | None, weights: str, embed: str | None, as_json: bool
+) -> None:
+    """Predict labels of the inputs X with a RUN; no privileged information is needed.
+
+    The model of --embed is that of the fit. A run loads it by itself only if it is one of the Hugging Face hub that is
+    on this machine: any other has to be named again.
+    """
     check_ending(out)
     from ..api.run import Run
 
     opened = Run.open(run)
-    frame = opened.predict(x, weights=weights)
+    with embedding_progress() as progress:
+        frame = opened.predict(x, weights=weights, embed=embed, progress=progress)
     if out is not None:
         write_table(frame, out)
     if labels is not None:

@@ -75,7 +75,7 @@ def inputs_from_source(
     fitted |= {} if item == source.find("item", "task") else {"item": item}
     kind = "text" if text else "columns"
     digest = text_digest(data[text]) if text else None
-    texts = as_text(data[text]) if text and schema is None else None
+    texts = as_text(data[text]) if text else None
     return Inputs(array, names, kind, schema_of(kind, array) | fitted, tensors, source.name, digest, texts)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import math
 import stat
 import threading
 import warnings
@@ -138,6 +137,17 @@ def read_folder(
     source: str | Path, image_size: int | Sequence[int] | None, centre: bool, max_bytes: int
 ) -> tuple[NDArray[Any] | LazyImages, list[str]]:
     """Find the images of a folder and of those in it, and decode them if they need at most `max_bytes`."""
+    folder, files, size = Path(source), find_images(source), check_size(image_size)
+    shown = size or _decode(folder / files[0], None, None).shape[1:]
+    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
+    if np.prod(images.shape, dtype=float) <= max_bytes:
+        return images.take(np.arange(len(files))), files
+    images.check()
+    return images, files
+
+
+def find_images(source: str | Path) -> list[str]:
+    """Return the paths of the images in a folder and in those in it, relative to it and sorted."""
     folder = Path(source)
     found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
     files = sorted(
@@ -152,21 +162,24 @@ def read_folder(
         )
     if not files:
         raise DataError(f"{source} has no images in it or in its folders; pidual reads {', '.join(IMAGE_ENDINGS)}.")
-    size = None
-    if image_size is not None:
-        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-        size = (int(height), int(width))
-        if math.prod(size) > MAX_PIXELS:
-            what = (
-                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million)"
-            )
-            raise UsageError(f"{what}; choose a smaller image_size= (--image-size), such as 224.")
-    shown = size or _decode(folder / files[0], None, None).shape[1:]
-    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
-    if np.prod(images.shape, dtype=float) <= max_bytes:
-        return images.take(np.arange(len(files))), files
-    images.check()
-    return images, files
+    return files
+
+
+def check_size(image_size: int | Sequence[int] | None) -> tuple[int, int] | None:
+    """Return height and width that all images are to have, if any."""
+    if image_size is None:
+        return None
+    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if height * width > MAX_PIXELS:
+        what = f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million)"
+        raise UsageError(f"{what}; choose a smaller image_size= (--image-size), such as 224.")
+    return int(height), int(width)
+
+
+def fit_image(image: Image.Image, size: tuple[int, int], centre: bool = False) -> Image.Image:
+    """Scale and crop an image to a height and width; of its centre alone, bicubic, as is usual on ImageNet."""
+    method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
+    return ImageOps.fit(image, (size[1], size[0]), method, (1 - _CENTRE) / 2 if centre else 0.0)
 
 
 def small_image(path: Path, side: int) -> Image.Image:
@@ -184,10 +197,7 @@ def _decode(
     """Return an image as uint8 (3, H, W), upright, in RGB."""
     with _opened(path) as opened:
         image = _upright(opened)
-        if size is not None:
-            method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
-            border = (1 - _CENTRE) / 2 if centre else 0.0
-            image = ImageOps.fit(image, (size[1], size[0]), method, border)
+        image = image if size is None else fit_image(image, size, centre)
         pixels = np.asarray(image).transpose(2, 0, 1)
     if expected is not None and (image.height, image.width) != expected:
         what = f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}"

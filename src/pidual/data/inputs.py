@@ -41,13 +41,15 @@ class Inputs:
     schema : dict
         JSON-able; given back to `load_inputs` it reads inputs for prediction in the same way.
     tensors : dict of numpy.ndarray
-        Fitted arrays to keep with the model; empty unless `kind` is "text".
+        Fitted arrays to keep with the model; empty unless `kind` is "text" or a model has made vectors.
     source : str
         Name of the inputs in messages.
     fingerprint : str, optional
         Digest of what the array was computed from, where it was: the same on any machine.
     texts : pyarrow array of text, optional
-        What each row of `array` was made from, where `kind` is "text" and the inputs are to be trained on.
+        What each row of `array` was made from, where `kind` is "text".
+    pictures : numpy.ndarray or LazyImages, optional
+        The same, where a model has made vectors of pictures.
     """
 
     array: NDArray[Any] | LazyImages
@@ -58,6 +60,7 @@ class Inputs:
     source: str = "x"
     fingerprint: str | None = None
     texts: Any = None
+    pictures: NDArray[Any] | LazyImages | None = None
 
     def __len__(self) -> int:
         return len(self.array)

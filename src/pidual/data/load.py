@@ -6,16 +6,20 @@ rows = x_rows(inputs, table)          # inputs.array[rows[i]] belongs to annotat
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line
+from ..files import fingerprint
+from .embedding import Embedder, Items, Progress, embed_inputs
 from .features import inputs_from_source
-from .images import MAX_BYTES, read_folder
+from .images import MAX_BYTES, MAX_SIDE, LazyImages, check_size, find_images, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
 from .opening import open_source
 from .paths import check_file, is_folder
@@ -36,6 +40,8 @@ def load_inputs(
     schema: dict[str, Any] | None = None,
     tensors: dict[str, NDArray[Any]] | None = None,
     max_bytes: int = MAX_BYTES,
+    embed: Embedder | None = None,
+    progress: Progress | None = None,
 ) -> Inputs:
     """Read inputs.
 
@@ -58,6 +64,13 @@ def load_inputs(
         Those of the inputs a model was trained with; they replace the other options.
     max_bytes : int
         Images that need more memory than this stay on disk.
+    embed : str, path or callable, optional
+        A model that turns texts or pictures into vectors: the name of one on the Hugging Face hub, a folder that
+        sentence-transformers reads, "timm:NAME", "torchvision:NAME", an ONNX file, or a function from a list of texts
+        or of pictures (`PIL.Image.Image`) to an array; "package.module:function" names one. Each item is embedded once,
+        and its vector is kept for the next time. Beside `schema`: the model again, where that is not on the hub.
+    progress : callable, optional
+        Called with how many items are embedded, and how many there are.
 
     Returns
     -------
@@ -72,10 +85,11 @@ def load_inputs(
             return _like_schema(load_probabilities(source, schema["shape"][0], item=item), schema)
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
         item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
+    embeds = embed is not None if schema is None else schema.get("embed") is not None
     if isinstance(source, np.ndarray):
         inputs = Inputs.from_array(source, schema=schema)
     elif isinstance(source, str | Path) and is_folder(source):
-        inputs = _from_folder(source, image_size, centre_crop, max_bytes)
+        inputs = _from_folder(source, image_size, centre_crop, max_bytes, embeds)
     elif _is_numpy(source):
         inputs = Inputs.from_array(*load_numpy(source), source=str(source), schema=schema)
     else:
@@ -83,7 +97,7 @@ def load_inputs(
         inputs = inputs_from_source(opened, _names_of_rows(opened, item), False, columns, text, schema, tensors)
     if schema is None:
         _check_options_used(inputs, columns, text, image_size, centre_crop)
-    return _like_schema(inputs, schema)
+    return _like_schema(_embedded(inputs, embed, schema, tensors, progress), schema)
 
 
 def table_inputs(
@@ -94,6 +108,8 @@ def table_inputs(
     item: str | None = None,
     schema: dict[str, Any] | None = None,
     tensors: dict[str, NDArray[Any]] | None = None,
+    embed: Embedder | None = None,
+    progress: Progress | None = None,
 ) -> Inputs:
     """Read inputs from columns of the annotation table itself, each item stored once.
 
@@ -101,7 +117,7 @@ def table_inputs(
     ----------
     source : path, pandas.DataFrame or Source
         The table, as for `read_table`.
-    columns, text, schema, tensors
+    columns, text, schema, tensors, embed, progress
         As for `load_inputs`; one of `columns`, `text` and `schema` must be given.
     item : str, optional
         The column of items; by default `item` or `task`. Without one, every row is an input of its own.
@@ -111,9 +127,8 @@ def table_inputs(
     if not columns and not text:
         raise UsageError("inputs from the table itself need columns= (--x-columns) or text= (--x-text) to say which.")
     opened = source if isinstance(source, Source) else open_source(source)
-    return _like_schema(
-        inputs_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors), schema
-    )
+    inputs = inputs_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors)
+    return _like_schema(_embedded(inputs, embed, schema, tensors, progress), schema)
 
 
 def load_probabilities(
@@ -193,9 +208,41 @@ def load_numpy(
         ) from None
 
 
-def _from_folder(
-    source: str | Path, image_size: int | Sequence[int] | None, centre_crop: bool, max_bytes: int
+def _embedded(
+    inputs: Inputs,
+    named: Embedder | None,
+    schema: dict[str, Any] | None,
+    tensors: dict[str, NDArray[Any]] | None,
+    progress: Progress | None,
 ) -> Inputs:
+    """Return inputs with the vectors of a model, where one is named, or was in the fit of a schema."""
+    if schema is not None and schema.get("embed") is None and named is not None:
+        raise UsageError("the inputs of the fit were not embedded; leave embed= (--embed) out.")
+    if named is None and (schema is None or schema.get("embed") is None):
+        return inputs
+    if inputs.kind == "text":
+        items = Items.of_texts(pc.fill_null(inputs.texts, "").to_pylist(), inputs.source)
+    elif inputs.kind == "images":
+        assert inputs.names is not None
+        how = check_size(inputs.schema.get("image_size")), inputs.schema.get("centre_crop", False)
+        items = Items.of_files(Path(inputs.source), inputs.names.tolist(), *how)
+        inputs = replace(inputs, pictures=inputs.array, fingerprint=fingerprint(items.digests.tolist()))
+    else:
+        assert isinstance(inputs.array, np.ndarray)
+        items = Items.of_array(inputs.array, inputs.source)
+        inputs = replace(inputs, pictures=inputs.array, fingerprint=inputs.digest())
+    return embed_inputs(inputs, items, named, schema, tensors, progress)
+
+
+def _from_folder(
+    source: str | Path, image_size: int | Sequence[int] | None, centre_crop: bool, max_bytes: int, embeds: bool
+) -> Inputs:
+    if embeds:  # by their files, of any size; what people see of them is small
+        files, size = find_images(source), check_size(image_size)
+        shown = LazyImages(Path(source), files, (MAX_SIDE, MAX_SIDE), resize=True)
+        schema = schema_of("images", shown) | ({"image_size": list(size)} if size else {})
+        schema |= {"centre_crop": True} if centre_crop else {}
+        return Inputs(shown, np.asarray(files, dtype=np.str_), "images", schema, source=str(source))
     array, files = read_folder(source, image_size, centre_crop, max_bytes)
     schema = schema_of("images", array) | {"image_size": list(array.shape[2:])}
     schema |= {"centre_crop": True} if centre_crop else {}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
 from ..data import load_inputs
+from ..data.embedding import Embedder, Progress
 from ..errors import DataError, RunError, UsageError
 from ..errors.messages import quoted
 from ..learn.batch import Spec, as_storage
@@ -129,10 +130,13 @@ def check_library_name(path: Path, name: str) -> None:
 
 def _array_shapes(inputs: InputSchema) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays that inputs of this schema are made with."""
-    if inputs.kind != "text":
-        return {}
-    n_terms = len(inputs.vocabulary or ())
-    return {"inputs.idf": (n_terms,), "inputs.components": (*inputs.shape, n_terms)}
+    size = 0 if inputs.embed is None else inputs.embed.size
+    shapes: dict[str, tuple[int, ...]] = {"inputs.probe": (size,)} if size else {}
+    if inputs.kind == "text":
+        n_terms = len(inputs.vocabulary or ())
+        shapes |= {"inputs.idf": (n_terms,), "inputs.components": (inputs.shape[0] - size, n_terms)}
+        shapes |= {"inputs.scale": (1,)} if size else {}
+    return shapes
 
 
 class WithoutMemory(TorchFunctionMode):
@@ -162,7 +166,13 @@ class WithoutMemory(TorchFunctionMode):
 
 
 def predict_inputs(
-    trained: tuple[Method, dict[str, NDArray[Any]]], model: Model, source: Any, *, accelerator: str = "auto"
+    trained: tuple[Method, dict[str, NDArray[Any]]],
+    model: Model,
+    source: Any,
+    *,
+    accelerator: str = "auto",
+    embed: Embedder | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Predict new inputs: item, predicted_label, predicted_probability, and a probability for every class.
 
@@ -174,9 +184,11 @@ def predict_inputs(
         model.json of its run.
     source : path or array
         Inputs of the kind the run was fitted with.
+    embed, progress
+        As for `load_inputs`.
     """
     method, arrays = trained
-    inputs = load_inputs(source, schema=model.inputs.to_json(), tensors=arrays)
+    inputs = load_inputs(source, schema=model.inputs.to_json(), tensors=arrays, embed=embed, progress=progress)
     n, classes = len(inputs), model.classes
     fabric = predicting_fabric(accelerator)
     parts = predict_probabilities(method, as_storage(inputs.array), fabric)

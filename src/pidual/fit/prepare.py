@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,7 @@ def prepare(
             *describe_repeats(table.answer_codes, people="annotator" in table.frame),
             *joined.warnings,
             *_find_uninformative(table, options.method, spec, judging),
+            *_advise_embedding(inputs),
         ],
         threads=threads,
         together=joined.together,
@@ -323,6 +325,16 @@ def _find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
         )
     return found
+
+
+def _advise_embedding(inputs: Inputs) -> list[str]:
+    """Say that texts can be embedded, where what that needs is installed."""
+    if inputs.kind != "text" or "embed" in inputs.schema or find_spec("sentence_transformers") is None:
+        return []
+    return [
+        "The texts are compared by their words alone; a language model usually finds more: name one with --embed, "
+        "such as sentence-transformers/all-MiniLM-L6-v2, which is then downloaded, or the folder of one."
+    ]
 
 
 def _check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:

@@ -33,12 +33,13 @@ def suspicious_rows(predictions: Predictions, limit: int = LIMIT) -> NDArray[np.
 def thumbnails(job: Job, predictions: Predictions, limit: int = LIMIT) -> pd.DataFrame:
     """Draw PNG images of the items with the most suspicious labels, where inputs are pictures: item, png."""
     pictures: dict[str, bytes] = {}
-    inputs = job.inputs
-    shown = inputs.kind == "images" or (inputs.kind == "array" and is_picture(inputs.array.shape[1:]))
+    x = job.inputs.array if job.inputs.pictures is None else job.inputs.pictures
+    shown = job.inputs.kind == "images" or (job.inputs.kind == "array" and is_picture(x.shape[1:]))
     for row in suspicious_rows(predictions, limit).tolist() if shown else []:
         item = str(predictions.frame["item"].iloc[row])
         if item not in pictures and len(pictures) < limit:
-            pictures[item] = png(as_pixels(job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy()))
+            x_row = job.rows.x_row[row : row + 1].numpy()
+            pictures[item] = png(as_pixels((x[x_row] if isinstance(x, np.ndarray) else x.take(x_row))[0]))
     return pd.DataFrame(
         {"item": pd.Series(list(pictures), dtype="str"), "png": pd.Series(list(pictures.values()), dtype=object)}
     )
@@ -58,7 +59,9 @@ def previews(job: Job, predictions: Predictions) -> pd.DataFrame:
     rows = suspicious_rows(predictions, LIMIT if job.inputs.texts is None else TEXT_LIMIT)
     if job.inputs.texts is not None:
         found = _texts(job, rows)
-    elif job.inputs.kind == "columns" or (job.inputs.kind == "array" and len(job.inputs.array.shape) == 2):
+    elif job.inputs.kind == "columns" or (
+        job.inputs.kind == "array" and job.inputs.pictures is None and len(job.inputs.array.shape) == 2
+    ):
         found = _unusual(job, predictions, rows)
     return pd.DataFrame(list(found), columns=list(PREVIEW)).astype(PREVIEW)
 

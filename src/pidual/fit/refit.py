@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable, read_truth
 from ..detect.reviewed_run import calibrate_run, decided_classes
 from ..errors import RunError, UsageError
+from ..errors.messages import quoted
 from ..learn.methods.fitted_truth import FittedTruth
 from ..options import option_names
 from ..run.decisions import read_decisions
@@ -100,6 +101,10 @@ def begin_again(run: RunFiles, job: Job, source: Source) -> Source:
     The answer model of a job that trains no network begins with that of the run, unless that failed.
     """
     _check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
+    before, now = run.model.inputs.embed, job.inputs.schema.get("embed")
+    if now != (None if before is None else before.to_json()):
+        named = "no model" if before is None else quoted(before.name)
+        raise RunError(f"{run.path} was fitted with embeddings by {named}; fit it again with the same.")
     if not (job.trains or run.trains or run.summary.verdict.status == "failed"):
         method = load_method(run)[0]
         job.start = method.learned.model if isinstance(method, FittedTruth) else None

@@ -41,6 +41,7 @@ class Asked(Record, frozen=True):
     no_x: bool | None
     pi: list[str] | None
     key_file: str | None
+    embed: str | None = None
 
 
 class Source(Record, frozen=True, forbid_unknown_fields=True):

@@ -41,6 +41,13 @@ class Missing(Record, frozen=True):
     medians: list[float]
 
 
+class Embedding(Record, frozen=True):
+    """The model that made vectors of the inputs, and how many numbers it gives."""
+
+    name: str
+    size: Positive
+
+
 class InputSchema(Record, frozen=True):
     """How inputs are read; see `data.Inputs`."""
 
@@ -53,9 +60,11 @@ class InputSchema(Record, frozen=True):
     missing: Missing | None = None
     image_size: Annotated[list[Positive], Meta(min_length=2, max_length=2)] | None = None
     centre_crop: bool | None = None
+    embed: Embedding | None = None
 
     def __post_init__(self) -> None:
-        needed = {"columns": ("columns",), "text": ("text", "vocabulary"), "images": ("image_size",)}
+        needed = {"columns": ("columns",), "text": ("text", "vocabulary")}
+        needed |= {} if self.embed else {"images": ("image_size",)}
         for name in needed.get(self.kind, ()):
             if getattr(self, name) is None:
                 raise ValueError(f"has no {name}")
@@ -68,7 +77,9 @@ class InputSchema(Record, frozen=True):
             raise ValueError("must have a median for each of its columns that may be missing, which x must have")
         if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("has a word twice")
-        if self.image_size is not None and self.image_size != self.shape[1:]:
+        if self.embed is not None and not (len(self.shape) == 1 and self.embed.size <= self.shape[0]):
+            raise ValueError("must have as many numbers as its embedding, or more")
+        if self.image_size is not None and self.embed is None and self.image_size != self.shape[1:]:
             raise ValueError("must have the last two numbers of its shape as image_size")
 
 

@@ -67,10 +67,9 @@ def load_network(run: RunFiles) -> Method:
     kind = run.model.inputs.kind
     if kind == "none":
         raise UsageError(f"{run.path} was fitted without inputs (--no-x), so it has no network to export.")
-    if kind == "text":
-        raise UsageError(
-            f"{run.path} was fitted on text, which pidual turns into numbers first; predict with `pidual predict`."
-        )
+    if kind == "text" or run.model.inputs.embed is not None:
+        what = "text, which pidual turns" if kind == "text" else "pictures, which another model turns"
+        raise UsageError(f"{run.path} was fitted on {what} into numbers first; predict with `pidual predict`.")
     if run.model.method in DRAWING:
         raise UsageError(f"The method {run.model.method} averages over random draws, which cannot be exported.")
     return load_method(run)[0]

@@ -154,7 +154,7 @@ class Originals:
             source, roles = self._table()
             inputs = table_inputs(source, item=roles.item, schema=schema)
         else:
-            inputs = load_inputs(self._x, schema=schema)
+            inputs = load_inputs(self._x, schema=None if self._schema.embed else schema)  # pictures, if embedded
         self._check(inputs.digest())
         x, names, x_row = inputs.array, feature_names(schema), self._x_row(inputs.names, len(inputs))
         assert isinstance(x, np.ndarray)
