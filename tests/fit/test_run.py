@@ -163,6 +163,15 @@ def test_pi_that_points_to_single_rows_is_told(tmp_path):
     assert (code, told in err) == (0, False)
 
 
+def test_a_gate_that_ends_closed_is_named(data, tmp_path):
+    table, inputs = data
+    words = "PI explained hardly any label: the mean gate ended at 0.0"
+    for gate_bias, closed in ((-8.0, True), (0.0, False)):
+        options = replace(QUICK, options={**QUICK.options, "gate_bias": gate_bias, "lr": 1e-3})
+        run = fit_table(table, inputs, tmp_path / str(gate_bias), options)
+        assert any(text.startswith(words) for text in run.summary.warnings) == closed
+
+
 def test_a_table_without_annotators(data, tmp_path):
     table, inputs = data
     frame = table.frame[["item", "label", "seconds"]]

@@ -462,6 +462,30 @@ def test_corrupted_rows_are_the_same_for_the_same_seed():
     assert not torch.equal(one.codes, other.codes)
 
 
+def test_shuffled_pi_is_the_same_pi_of_other_rows():
+    job = job_of()
+    rows, trained = ablate(job, {"shuffle_pi": True}).rows, torch.from_numpy(job.train)
+    whole = [torch.cat([r.codes.double(), r.numbers.double()], 1) for r in (job.rows, rows)]
+    assert torch.equal(whole[0][~trained], whole[1][~trained])
+    before, after = (sorted(map(tuple, pi[trained].tolist())) for pi in whole)
+    assert before == after
+    assert (whole[0][trained] == whole[1][trained]).all(1).double().mean() < 0.2
+    assert torch.equal(ablate(job, {"shuffle_pi": True}).rows.codes, rows.codes)
+    assert torch.equal(rows.row_id, job.rows.row_id)  # random PI stays with its row
+
+
+def test_an_oracle_says_whether_a_label_is_wrong_and_nothing_else():
+    job, data = job_of(), crowd()
+    oracle = ablate(job, {"oracle_pi": True})
+    assert (oracle.spec.cardinalities, oracle.spec.number_names) == ((), ("wrong",))
+    wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
+    values = oracle.rows.numbers[:, 0].numpy()
+    assert len(set(values[wrong])) == len(set(values[~wrong])) == 1
+    assert values[wrong][0] > 0 > values[~wrong][0]
+    assert abs(values.mean()) < 1e-6
+    oracle.build()
+
+
 def test_pi_dual_plus_has_ablations_and_other_methods_have_none():
     options = {"width": 8, "random_pi": 2}
     assert type(ablate(job_of("pi_dual_plus", **options), {"use_noise": False}).build()) is PiDualPlusAblation

@@ -1,6 +1,7 @@
 """The analyses of the paper on a small crowd: tables that can be checked, and figures that can be read."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,19 @@ from pidual.errors import UsageError
 from pidual.paper import numbers as paper_numbers
 from pidual.paper import recipes
 from pidual.paper import runs as runs_module
-from pidual.paper.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
+from pidual.paper.analyses import (
+    ABLATIONS,
+    ANALYSES,
+    CONTROLS,
+    ablations,
+    analyse,
+    controls,
+    cost,
+    dynamics,
+    image_of,
+    importance,
+    size,
+)
 from pidual.paper.runs import run_fits
 
 pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
@@ -76,6 +89,19 @@ def test_ablations_take_away_a_part_each(run):
     assert set(ABLATIONS) == set().union(*named) - {"eps(a)", "Pi-DUAL"}  # which are Pi-DUAL as it is
     assert table["parameters"]["no gate"] < table["parameters"][""]
     assert table["last_gate_auc"].notna().to_dict() == {name: name != "no gate" for name in table.index}
+
+
+def test_controls_leave_pi_without_meaning_or_give_it_all(run):
+    recipe = replace(RECIPE, methods={**RECIPE.methods, "pi_dual": {"width": 8, "random_pi": 12, "epochs": 20}})
+    table = controls(recipe, lambda fits: run_fits(fits, crowd(), run.keywords["out"] / "controls"), seeds=1)
+    assert list(zip(table["method"], table["variant"], strict=True)) == [
+        ("ce", ""),
+        ("ce", "dropout"),
+        ("pi_dual", ""),
+        *(("pi_dual", name) for name in CONTROLS),
+    ]
+    gate = table.set_index("variant")["last_gate_auc"]
+    assert gate["oracle PI"] > 0.8 > gate["shuffled PI"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pidual.fit.options import resolve_options
 from pidual.fit.settings import split_settings
 from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS, DivideMix, ELRPlus
-from pidual.learn.nets import build_network
+from pidual.learn.nets import PILinear, build_network
 from pidual.options import check_options, defaults
 from pidual.paper.grids import DIFFERENCES, paper_grid
 from pidual.paper.protocol import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
@@ -105,6 +105,12 @@ def test_elr_plus_has_its_authors_rows_and_steps(name):
     assert len(rows) // settings["batch_size"] == 49_000 // 128 == 382
     steps = settings["epochs"] * 391  # of the authors' 50,000 rows
     assert settings.get("ramp", 0.5) * steps == pytest.approx(40_000, rel=0.025)
+
+
+def test_every_width_of_the_papers_table_has_the_same_optimiser():
+    """A sparse table of annotators has SGD without momentum; those of 2,571 people on CIFAR-10H are dense."""
+    tables = [PILinear((2571,), 2, width, sparse=None) for width in load_recipe("cifar10h", "paper").widths]
+    assert [table.sparse for table in tables] == [False] * 4
 
 
 @pytest.mark.parametrize("name", ["cifar10n", "cifar100n"])

@@ -46,6 +46,8 @@ from .effects import pi_effects
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
 
+CLOSED_GATE = 0.05  # a mean gate below it explains next to nothing
+
 
 @dataclass
 class Results:
@@ -109,7 +111,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         seconds=sum(r["seconds"] for r in fitted.history),
         guard=Guard(bool(fitted.events) and not fitted.collapsed, fitted.collapsed, fitted.events),
         model_selection=fitted.selection,
-        warnings=[*job.warnings, *memorised],
+        warnings=[*job.warnings, *memorised, *_find_closed_gate(job, predictions)],
         evaluation=evaluation(predictions, job.method_class.scores[1:]),
         consensus=consensus,
         classes=classes,
@@ -239,4 +241,16 @@ def _find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) 
         f"Labels were memorised: {reason}. PI that identifies single rows leaves the classifier little to learn "
         "from; refit without the PI columns that cannot indicate wrong labels, among "
         f"{', '.join(job.table.pi_columns)}."
+    ]
+
+
+def _find_closed_gate(job: Job, predictions: Predictions) -> list[str]:
+    """Warn where PI has explained next to no label, so that Pi-DUAL has become cross-entropy."""
+    gate = None if predictions.gate is None else float(predictions.gate[job.train].mean())
+    if gate is None or gate >= CLOSED_GATE:
+        return []
+    return [
+        f"PI explained hardly any label: the mean gate ended at {gate:.3f}, so this fit is nearly cross-entropy. If "
+        "more labels than that are wrong, a longer random PI (random_pi=64, or up to 256) may help on tens of "
+        "thousands of rows; on few it does harm."
     ]

@@ -17,6 +17,8 @@ from torch.nn import functional as F
 from ..data.pi import EncodedPI
 from ..data.pi.random_pi import random_pi
 
+KEPT_RANDOM = 2**24  # numbers of random PI that are kept, 64 MB
+
 
 class PI(NamedTuple):
     """Encoded privileged information: a code per categorical column (-1: unknown), and numbers."""
@@ -276,8 +278,16 @@ class Rows:
         return tuple(torch.from_numpy(self.x.crops(x_rows.numpy(), draws.numpy())))
 
     def random_pi(self, index: Tensor, length: int) -> Tensor:
-        """Return random PI of the rows at these positions."""
-        return torch.from_numpy(random_pi(self.pi_seed, self.row_id[index].numpy(), length))
+        """Return random PI of the rows at these positions; of few rows it is worked out once, for all."""
+        if len(self) * length > KEPT_RANDOM:
+            return torch.from_numpy(random_pi(self.pi_seed, self.row_id[index].numpy(), length))
+        if length not in self._kept_random:
+            self._kept_random[length] = torch.from_numpy(random_pi(self.pi_seed, self.row_id.numpy(), length))
+        return self._kept_random[length].index_select(0, index)
+
+    @cached_property
+    def _kept_random(self) -> dict[int, Tensor]:
+        return {}
 
     @cached_property
     def groups(self) -> Groups:

@@ -8,8 +8,10 @@
     leave_out="annotator"        PI columns, one or several, that are hidden
     only_random_pi=True          all PI hidden but random PI
     corrupt_pi=q                 random PI values in a share of the training rows
+    shuffle_pi=True              PI dealt out again among the training rows
+    oracle_pi=True               PI that says whether a label is wrong, and nothing else
 
-The first five are of the method, the last three of the data: `ablate` changes a job that has been prepared.
+The first five are of the method, the others of the data: `ablate` changes a job that has been prepared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -228,7 +230,7 @@ class PIEdits:
 ABLATED: Mapping[str, type[PiDualAblation]] = {"pi_dual": PiDualAblation, "pi_dual_plus": PiDualPlusAblation}
 OF_THE_METHOD = ("use_gate", "use_noise", "gate_on", "noise_input", "tram_loss")
 OF_THE_DATA = ("leave_out", "only_random_pi", "corrupt_pi")
-ABLATIONS = (*OF_THE_METHOD, *OF_THE_DATA)
+ABLATIONS = (*OF_THE_METHOD, *OF_THE_DATA, "shuffle_pi", "oracle_pi")
 
 
 def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
@@ -237,6 +239,8 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:
         raise UsageError("only_random_pi needs a random_pi of length 1 or more.")
+    job = _shuffle(job) if changes.get("shuffle_pi") else job
+    job = _reveal(job) if changes.get("oracle_pi") else job
     trained = job.rows.numbers[torch.from_numpy(job.train)].double()
     edits = PIEdits(
         job.spec,
@@ -256,3 +260,22 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
     check_build(build)
     rows = edits.rows(job.rows, job.train)
     return replace(job, rows=rows, spec=edits.spec, build=build, method_options={**job.method_options, **changes})
+
+
+def _shuffle(job: Job) -> Job:
+    """Return the job with the PI of the training rows, but for random PI, dealt out again among them."""
+    trained = torch.from_numpy(np.flatnonzero(job.train))
+    order = trained[np.random.default_rng(derive_seed(job.options.seed, 14)).permutation(len(trained))]
+    codes, numbers = job.rows.codes.clone(), job.rows.numbers.clone()
+    codes[trained], numbers[trained] = codes[order], numbers[order]
+    return replace(job, rows=replace(job.rows, codes=codes, numbers=numbers))
+
+
+def _reveal(job: Job) -> Job:
+    """Return the job with one PI column: whether the label is wrong, standardised; the mean where nobody knows."""
+    y = job.table.frame["y"].cat.set_categories(job.table.classes).cat.codes.to_numpy()
+    wrong = np.where(y < 0, np.nan, job.table.label_codes != y)
+    values = np.nan_to_num((wrong - np.nanmean(wrong)) / np.nanstd(wrong))[:, None]
+    rows = replace(job.rows, codes=job.rows.codes[:, :0], numbers=torch.from_numpy(values).to(job.rows.numbers))
+    spec = replace(job.spec, cardinalities=(), code_names=(), n_numbers=1, number_names=("wrong",))
+    return replace(job, rows=rows, spec=spec)

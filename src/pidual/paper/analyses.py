@@ -7,6 +7,8 @@
     importance       one PI column left out at a time
     ablations        without the gate or the noise network, the gate on probabilities, random PI alone, a noise network
                      that sees x, TRAM's loss
+    controls         random PI alone, PI shuffled among rows, short random PI, an oracle as PI; cross-entropy with
+                     dropout
     size             width and depth of the noise and gate networks, and another prediction network
     early_stopping   the selected epoch against the last
     cost             parameters, and seconds of a step relative to cross-entropy
@@ -45,6 +47,12 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {  # by the names of the paper's nu
     "only random PI": {"only_random_pi": True},
     "eps(x, a)": {"noise_input": "x_and_pi"},
     "TRAM's loss": {"tram_loss": 1.0},
+}
+CONTROLS: Mapping[str, Mapping[str, Any]] = {
+    "only random PI": {"only_random_pi": True},
+    "shuffled PI": {"shuffle_pi": True},
+    "random PI 8": {"random_pi": 8},
+    "oracle PI": {"oracle_pi": True},
 }
 COST_STEPS, COST_ROUNDS = 10, 3
 PAIR = ("ce", "pi_dual")
@@ -205,6 +213,15 @@ def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("p
     return summarise(run(fits))
 
 
+def controls(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
+    """Summary of Pi-DUAL with PI that says nothing, and all there is to say; of others with dropout, on an MLP."""
+    inner, fits = [method for method in methods if method in ABLATED], plan(recipe, methods, seeds)
+    fits += variants(recipe, inner, seeds, CONTROLS)
+    if recipe.settings.get("network") == "mlp":
+        fits += variants(recipe, [m for m in methods if m not in inner], seeds, {"dropout": {"network.dropout": 0.5}})
+    return summarise(run(fits))
+
+
 def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
     """Summary over widths and depths of Pi-DUAL's PI networks, and of all methods on the recipe's other network."""
     changes: dict[str, dict[str, Any]] = {f"width {width}": {"width": width} for width in recipe.widths}
@@ -309,6 +326,7 @@ OVER_SEEDS: dict[str, Callable[..., pd.DataFrame]] = {
     "corrupted_pi": corrupted_pi,
     "importance": importance,
     "ablations": ablations,
+    "controls": controls,
     "size": size,
     "early_stopping": early_stopping,
 }

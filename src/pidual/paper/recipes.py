@@ -298,7 +298,7 @@ def _on_patches(dataset: str, what: str, *methods: Methods) -> Recipe:
         merge(MIDDLE_OF_GRID, CPU_METHODS, wide, long, *methods),
         valid_fraction=0.02,
         main=MAIN_METHODS[:-1],
-        search={"lr": (0.01, 0.02, 0.05)},
+        search={"lr": (0.01, 0.05)},
         widths=(128, 256, 512, 1024),
         watched=2_000,
         dataset_options={"features": "patches"},

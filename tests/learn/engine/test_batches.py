@@ -6,6 +6,7 @@ import pytest
 import torch
 from lazy_inputs import Photos, Squares
 
+from pidual.learn import batch as batch_module
 from pidual.learn.batch import Rows
 from pidual.learn.engine import Training
 from pidual.learn.engine.batches import Batches
@@ -29,6 +30,14 @@ def test_batches_carry_the_right_rows_and_random_pi(rows):
     assert batch.y_noisy[5] == rows.y_noisy[i]
     assert torch.equal(batch.a.numbers[5, :2], rows.numbers[i])
     assert torch.equal(batch.a.numbers[5, 2:], rows.random_pi(torch.tensor([i]), 3)[0])
+
+
+def test_random_pi_that_is_kept_is_that_which_is_not(rows, monkeypatch):
+    index = torch.tensor([5, 0, 5, 3])
+    kept = [rows.random_pi(index, length) for length in (4, 2)]
+    monkeypatch.setattr(batch_module, "KEPT_RANDOM", 0)
+    assert all(torch.equal(drawn, rows.random_pi(index, drawn.shape[1])) for drawn in kept)
+    assert sorted(rows._kept_random) == [2, 4]
 
 
 def test_random_pi_follows_the_table_row_through_subsets(rows):
