@@ -93,9 +93,11 @@ def test_ablations_take_away_a_part_each(run):
 
 def test_controls_leave_pi_without_meaning_or_give_it_all(run):
     recipe = replace(RECIPE, methods={**RECIPE.methods, "pi_dual": {"width": 8, "random_pi": 12, "epochs": 20}})
+    recipe = replace(recipe, settings={**recipe.settings, "lr": 0.1}, search={"lr": (0.1, 0.2)})
     table = controls(recipe, lambda fits: run_fits(fits, crowd(), run.keywords["out"] / "controls"), seeds=1)
     assert list(zip(table["method"], table["variant"], strict=True)) == [
         ("ce", ""),
+        ("ce", "rate 0.2"),
         ("ce", "dropout"),
         ("pi_dual", ""),
         *(("pi_dual", name) for name in CONTROLS),

@@ -8,7 +8,7 @@
     ablations        without the gate or the noise network, the gate on probabilities, random PI alone, a noise network
                      that sees x, TRAM's loss
     controls         random PI alone, PI shuffled among rows, short random PI, an oracle as PI; cross-entropy with
-                     dropout
+                     dropout, and at the other learning rates of the recipe's search
     size             width and depth of the noise and gate networks, and another prediction network
     early_stopping   the selected epoch against the last
     cost             parameters, and seconds of a step relative to cross-entropy
@@ -214,11 +214,12 @@ def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("p
 
 
 def controls(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
-    """Summary of Pi-DUAL with PI that says nothing, and all there is to say; of others with dropout, on an MLP."""
+    """Summary of Pi-DUAL with PI that says nothing, and all there is to say; of others with dropout, at two rates."""
     inner, fits = [method for method in methods if method in ABLATED], plan(recipe, methods, seeds)
-    fits += variants(recipe, inner, seeds, CONTROLS)
-    if recipe.settings.get("network") == "mlp":
-        fits += variants(recipe, [m for m in methods if m not in inner], seeds, {"dropout": {"network.dropout": 0.5}})
+    others = [method for method in methods if method not in inner]
+    changes = {f"rate {rate:g}": {"lr": rate} for rate in recipe.search.get("lr", ())}
+    changes |= {"dropout": {"network.dropout": 0.5}} if recipe.settings.get("network") == "mlp" else {}
+    fits += variants(recipe, others, seeds, changes) + variants(recipe, inner, seeds, CONTROLS)
     return summarise(run(fits))
 
 

@@ -323,13 +323,13 @@ AT_CPU_SCALE = [
     ),
     _on_cpu(
         "cifar10s",
-        "CIFAR-10S at CPU scale, where no method gains: a small CNN, 6,723 answers on 1,000 images, 12 epochs.",
+        "CIFAR-10S at CPU scale, where Pi-DUAL gains nothing: a small CNN, 6,723 answers on 1,000 images, 12 epochs.",
         SMALL_CROWD,
         settings=SMALL,
     ),
     _on_cpu(
         "labelme",
-        "LabelMe at CPU scale, where PI gains nothing: an MLP on pooled VGG features, 2,547 answers, 30 epochs.",
+        "LabelMe at CPU scale, a small crowd: an MLP on pooled VGG features, 2,547 answers of 59 workers, 30 epochs.",
         SMALL_CROWD,
         cnn=False,
         settings={"network.dropout": 0.5, "batch_size": 32, **SMALL},
