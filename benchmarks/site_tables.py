@@ -41,6 +41,7 @@ def pages(detection):
     crowds = load("crowds")
     return {
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
+        "pairs.md": {"pairs": pairs_table(load("pairs"))},
         "compared.md": {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
@@ -51,6 +52,16 @@ def pages(detection):
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
         **method_results(crowds),
     }
+
+
+def pairs_table(rows):
+    """Rank correlation, AUC and cover of scores by comparisons: a row for each setting, a column for each method."""
+    found = {}
+    for row in rows:
+        cover = "" if row["cover"] is None else f" ({100 * row['cover']:.0f}%)"
+        cells = found.setdefault(row["setting"], {"comparisons": row["setting"]})
+        cells[row["method"]] = f"{row['rank_correlation']:.2f} / {row['auc']:.2f}{cover}"
+    return markdown(pd.DataFrame(found.values()))
 
 
 def long_tables():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .api.fit import fit_table
     from .api.judge import judge
     from .api.loss import PiDualLoss
+    from .api.pairs import judge_pairs
     from .api.run import Run
     from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .data.datasets import load_dataset
@@ -50,6 +51,7 @@ _HOMES = {
     "find_label_issues": "api.cleanlab",
     "fit_table": "api.fit",
     "judge": "api.judge",
+    "judge_pairs": "api.pairs",
     "load_dataset": "data.datasets",
     "load_inputs": "data",
     "make_crowd": "data.datasets.synthetic",
@@ -80,6 +82,7 @@ __all__ = [
     "find_label_issues",
     "fit_table",
     "judge",
+    "judge_pairs",
     "load_dataset",
     "load_inputs",
     "make_crowd",

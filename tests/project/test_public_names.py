@@ -32,6 +32,7 @@ def test_the_public_names_are_these():
         "find_label_issues",
         "fit_table",
         "judge",
+        "judge_pairs",
         "load_dataset",
         "load_inputs",
         "make_crowd",

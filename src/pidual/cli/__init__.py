@@ -24,6 +24,7 @@ from . import (
     fit,
     methods,
     next_answers,
+    pairs,
     predict,
     review,
     sweep,
@@ -95,7 +96,8 @@ def cli() -> None:
 
 for command in (
     *(annotators.annotators, benchmark.benchmark, data.data, demo.demo, detect.detect, detect.report, doctor.doctor),
-    *(export.export, fit.fit, methods.methods, next_answers.next_answers, predict.predict, review.review),
+    *(export.export, fit.fit, methods.methods, next_answers.next_answers, pairs.pairs),
+    *(predict.predict, review.review),
     sweep.sweep,
 ):
     cli.add_command(command)
