@@ -130,6 +130,28 @@ def test_a_posterior_that_is_too_sure_is_made_less_sure():
     assert abs(stated - right) < 0.05 < before - right
 
 
+def test_gold_gives_independent_annotators_back_the_votes_that_the_temper_took():
+    rng = np.random.default_rng(0)
+    n, answers, right = 4000, 5, 0.6
+    z, item = rng.integers(0, 3, n), np.repeat(np.arange(n), answers)
+    label = np.where(rng.random(n * answers) < right, z[item], (z[item] + rng.integers(1, 3, n * answers)) % 3)
+    log_answer = np.log(np.where(np.eye(3, dtype=bool)[label], right, (1 - right) / 2))
+    log_q = log_softmax(log_answer.reshape(n, answers, 3).sum(1))
+    temper = 1 + 0.4 * (answers - 1)
+    who = rng.integers(0, 50, n * answers)
+    evidence, rest = Evidence.of(log_softmax(log_q / temper), None, item, who, log_answer), np.arange(2000, n)
+    exact, found = -log_q[rest, z[rest]].mean(), {}
+    for n_gold in (50, 500, 2000):
+        calibrator = Calibrator.fit(evidence.take(np.arange(n_gold)), z[:n_gold], 50)
+        p = calibrator(evidence.take(rest))
+        found[n_gold] = calibrator.sharpness, -np.log(p[np.arange(len(rest)), z[rest]]).mean() - exact
+    sharpness, lost = zip(*found.values(), strict=True)
+    assert 1.2 < sharpness[0] < sharpness[1] < sharpness[2]
+    assert sharpness[2] == pytest.approx(temper, abs=0.25)
+    assert lost[0] < 0.09
+    assert lost[2] < 0.005
+
+
 def test_the_quality_of_an_answer_leaves_out_half_of_what_it_says():
     z, label, evidence = make_crowd()
     found = Calibrator.fit(evidence, z, 5)

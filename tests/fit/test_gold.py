@@ -184,7 +184,7 @@ def test_too_few_items_say_how_many_are_missing():
     frame = frame_of(panel)
     found = judge(frame, pi=PI, truth=panel.gold).summary
     assert found.gold is None
-    assert "12 items of known class; from 20 on they correct what is stated." in found.warnings
+    assert "12 items of known class; with 8 more they correct what is stated of all." in found.warnings
 
 
 def test_chunks_do_not_matter(monkeypatch):

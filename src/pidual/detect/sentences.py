@@ -149,13 +149,12 @@ def _describe_restarts(events: Sequence[Event]) -> list[str]:
 
 
 def _describe_votes(summary: Summary) -> list[str]:
-    """Describe how many votes the answers to an item count as, where they are several."""
+    """Describe how many votes the answers to an item count as, where they are several, and by what."""
     votes, answers = summary.consensus.votes, summary.consensus.answers
     if answers < 1.05:
         return []
-    return [
-        f"{answers:.1f} answers to an item count as {votes:.1f} votes: people share mistakes, which no answer shows."
-    ]
+    why = ": they may share mistakes, or show little." if summary.gold is None else ", by the items of known class."
+    return [f"{answers:.1f} answers to an item count as {votes:.1f} votes{why}"]
 
 
 def describe_direction(found: PIDirection) -> str:
@@ -207,7 +206,7 @@ def describe_decisions(about: FromRun) -> list[str]:
 def describe_few_gold(n: int) -> str:
     """Describe that items of known class are too few to correct anything."""
     items = "item" if n == 1 else "items"
-    return f"{n} {items} of known class; from {LEAST_GOLD} on they correct what is stated."
+    return f"{n} {items} of known class; with {LEAST_GOLD - n} more they correct what is stated of all."
 
 
 def describe_gold(found: GoldEstimates) -> list[str]:

@@ -3,8 +3,8 @@
     q_i(k)   proportional to  f_i(k) / pi_k [ pi_k prod_j P(l_ij | k, a_ij)^(w_ij tau) ]^b_i
     b_i    = min(1, 1 / (tau (1 + RHO (m_i - 1))))          pi = mean_i f_i, m_i: votes on item i
 
-Answers to one item share mistakes, so that they count as m / (1 + RHO (m - 1)) votes, about two however many they are;
-tau is what held-out answers ask for. A *vote* is what one person says about one item: rows of one vote share a weight
+Answers to one item may share mistakes, so that they count as m / (1 + RHO (m - 1)) votes, about two however many; tau
+is what held-out answers ask for. A *vote* is what one person says about one item: rows of one vote share a weight
 of 1, and are left out together. An answer is no witness of itself. Where it is judged it counts OWN_WEIGHT of a vote:
 
     q_ij(k)  proportional to  q_i(k) / (all of its vote)  P(l_ij | k, a_ij)^(tau b_i OWN_WEIGHT)
