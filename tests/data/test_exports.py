@@ -188,7 +188,7 @@ def test_an_annotator_that_is_not_named_among_others(folder):
         ([task(1, [])], "there is no answer in it"),
         (
             [task(1, [annotation([{"type": "rectanglelabels", "value": {}}])])],
-            "it has 1 rectanglelabels, and pidual needs one class for a whole item",
+            "it has 1 rectanglelabels, and pidual needs classes of whole items",
         ),
     ],
 )

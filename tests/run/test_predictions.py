@@ -57,7 +57,7 @@ def test_columns_are_compact_and_in_order():
         pi_columns=["annotator", "tool", "gate"],
     )
     absent = ("gate", "noise_label", "y", "reason", *REASON_PARTS)
-    absent += ("table_row", "given_probability", "given_margin")
+    absent += ("table_row", "tagged_item", "tag", "given_probability", "given_margin")
     own = [name for name in PREDICTIONS_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
     assert made.pi_columns == ["tool", "pi_gate"]

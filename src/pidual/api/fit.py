@@ -121,7 +121,7 @@ def fit_table(
                 change = None if before is None else describe_change(before, results.items, summary)
                 seconds = time.monotonic() - started
                 results.summary = replace(summary, from_run=change, seconds_total=seconds)
-                run = write_run(folder, config, job, fitted, results)
+                run = write_run(folder, config, answers.judging.job, fitted, results)
         if first:
             promote(out, folder)
             if not (out / "report.html").exists():

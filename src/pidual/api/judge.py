@@ -112,7 +112,8 @@ def judge(
     pred_probs = in_pandas(pred_probs)
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
         pred_probs = np.asarray(pred_probs)
-    inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
+    of_sets = table.sets is not None
+    inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.all_classes, sets=of_sets)
     known = None if truth is None else known_codes(truth, table)
     results = judge_inputs(table, inputs, pi_kinds=pi_kinds, truth=known)
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)

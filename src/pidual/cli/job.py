@@ -4,6 +4,7 @@ import fnmatch
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ ASKED = (
     "key_file",
 )  # kept to read the data again
 READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "no_answer")  # how to read the table
+SETS = ("labels", "label_separator", "multi_label")  # the same of answers that are sets of labels
 MOVED = ("x", "embed", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
 
@@ -109,7 +111,10 @@ def load_job(
     from ..data.sources.in_arrow import OnlyRows
 
     listed = [unquoted(part)[0] for part in options["annotators"] or []]
-    opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
+    with warnings.catch_warnings():
+        if options["multi_label"]:  # the warning says to
+            warnings.filterwarnings("ignore", ".* answers with several labels: ")
+        opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
     used = options | _guess_inputs(opened, options)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
@@ -118,11 +123,11 @@ def load_job(
     here = [*columns, *([text] if text else [])] if x is None else None
     if here:
         expect_inputs(opened, used["item"], columns, text)
-    how = {name: used[name] for name in (*READ, "keep_ids", "key_file")}
+    how = {name: used[name] for name in (*READ, *SETS, "keep_ids", "key_file")}
     read = read_table(opened, pi=pi, x_columns=here, new_key=options.get("new_key", True), **how)
     opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
     with embedding_progress(quiet) as progress:
-        place, inputs = _read_inputs(table, opened, read.classes, used | {"columns": columns, "progress": progress})
+        place, inputs = _read_inputs(table, opened, read, used | {"columns": columns, "progress": progress})
     from ..fit.options import FitOptions
 
     judging = options.get("probs") or options.get("no_x")
@@ -138,13 +143,19 @@ def load_job(
         "table": without_passwords(str(table)),
         "x": without_passwords(place),
         "command": command_line() if options["keep_ids"] or not listed else _without_annotators(command_line()),
-        "read": {"format": options["format"], "annotators": opened.positions, **{name: used[name] for name in READ}},
+        "read": {
+            "format": options["format"],
+            "annotators": opened.positions,
+            **{name: used[name] for name in (*READ, *SETS)},
+        },
         "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
     return read, inputs, fit_options, source
 
 
-def _read_inputs(table: Path | str, opened: Any, classes: list[Any], options: dict[str, Any]) -> tuple[str, "Inputs"]:
+def _read_inputs(
+    table: Path | str, opened: Any, read: "AnnotationTable", options: dict[str, Any]
+) -> tuple[str, "Inputs"]:
     """Read the inputs that are asked for, and say where they are."""
     from ..data import load_inputs, load_probabilities, no_inputs, table_inputs
 
@@ -156,7 +167,8 @@ def _read_inputs(table: Path | str, opened: Any, classes: list[Any], options: di
         inputs = table_inputs(opened, **how)
         return f"{table} ({text or ','.join(columns)})", inputs
     if options.get("probs"):
-        return options["probs"], load_probabilities(options["probs"], classes, item=item)
+        of_sets = read.sets is not None
+        return options["probs"], load_probabilities(options["probs"], read.all_classes, item=item, sets=of_sets)
     if options.get("no_x"):
         return "none", no_inputs()
     image = opened.guess and opened.guess.image
@@ -233,7 +245,7 @@ def read_as_before(run: "Run", table: Path | str | None, options: dict[str, Any]
         )
     moved = [name for name in MOVED if given_on_command_line(name)]
     options = options | {name: getattr(asked, name) for name in ASKED if name not in moved}
-    options |= {name: getattr(read, name) for name in ("format", *READ)}
+    options |= {name: getattr(read, name) for name in ("format", *READ, *SETS)}
     options |= {"keep_ids": run.config.data.keep_ids, "new_key": False, "annotators": None}
     recorded = {"TABLE": None if table else source.table, "--x": asked.x, "--probs": asked.probs}
     for option, place in recorded.items():  # the run may be a stranger's

@@ -177,6 +177,20 @@ data_options = compose(
         help="Column of the given label; for an export, the control or question.  [default: label]",
     ),
     click.option(
+        "--labels",
+        callback=names,
+        metavar="A,B,...",
+        help="For answers that are sets of labels: columns of 0 and 1, one per class, or patterns such as 'tag_*'.",
+    ),
+    click.option(
+        "--label-separator", metavar="TEXT", help="For answers that are sets of labels: what separates them, as in a|b."
+    ),
+    click.option(
+        "--multi-label",
+        is_flag=True,
+        help="Judge each class by itself, yes or no: for an export with several choices per answer.",
+    ),
+    click.option(
         "--annotator",
         metavar="COLUMN",
         help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id; "

@@ -137,6 +137,11 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
     if len(single):
         row = int(np.flatnonzero(label.codes == single[0])[0])
         more = f" ({len(single) - 1} more classes have one row too)" if len(single) > 1 else ""
+        if sum(bool(re.fullmatch(r"[+-]?\d*[.]\d+", str(one))) for one in classes) > len(classes) / 2:
+            what = f"{source.name}, column {name!r} holds numbers such as {shown(name, classes[0])}, not classes"
+            raise DataError(
+                f"{what}; make levels of them, such as low and high (docs/multi_label.md names other tools)."
+            )
         what = f"the class {shown(name, classes[single[0]])} has this one row only{more}"
         way_out = f"add rows of the class, merge it into another{f' ({option})' if option else ''} or delete the row"
         raise DataError(f"{source.place(row)}, column {name!r}: {what}; {way_out}.")

@@ -136,6 +136,7 @@ def load_probabilities(
     classes: Sequence[str | int] | int,
     *,
     item: str | None = None,
+    sets: bool = False,
 ) -> Inputs:
     """Read what a classifier says about every class, one row per item: probabilities that sum to one.
 
@@ -149,6 +150,8 @@ def load_probabilities(
         The classes (`AnnotationTable.classes`), or how many there are.
     item : str, optional
         The column that names the rows; by default `item` or `task` where there is one.
+    sets : bool
+        Each class has a probability of its own, as where labels are sets: they need not sum to one.
     """
     if isinstance(source, np.ndarray):
         read = Inputs.from_array(source, kind="probabilities", source="pred_probs")
@@ -162,7 +165,7 @@ def load_probabilities(
         assert isinstance(read.array, np.ndarray)
         read = Inputs.from_array(read.array, read.names, kind="probabilities", source=read.source)
     assert isinstance(read.array, np.ndarray)
-    check_probabilities(read.array, classes, read.source)
+    check_probabilities(read.array, classes, read.source, sets=sets)
     return read
 
 

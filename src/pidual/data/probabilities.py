@@ -26,21 +26,28 @@ def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] 
     return None
 
 
-def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
-    """Raise for another number of columns than classes, and for the first row that is not a distribution over them."""
+def check_probabilities(
+    array: NDArray[Any], classes: Sequence[str | int] | int, source: str, *, sets: bool = False
+) -> None:
+    """Raise for another number of columns than classes, and for the first row that is not a distribution over them.
+
+    Of sets of labels, each class has a probability of its own.
+    """
     check_columns(array, classes, source)
-    for _ in checked_parts(array, source):
+    for _ in checked_parts(array, source, sets=sets):
         pass
 
 
-def checked_parts(array: NDArray[Any], source: str) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float32]]]:
+def checked_parts(
+    array: NDArray[Any], source: str, *, sets: bool = False
+) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float32]]]:
     """Yield all rows in parts, as they are and as float32; raise for the first that is not a distribution."""
     step = max(1, _CHECKED // array.shape[1])
     for start in range(0, len(array), step):
         part = slice(start, start + step)
         block = np.asarray(array[part])
         p = as_floats(block)
-        _check_rows(p, start, source)
+        _check_rows(p, start, source, sets=sets)
         yield part, block, p
         if (start // step) % 64 == 63:
             release(array)
@@ -89,9 +96,9 @@ def _is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
     return fine
 
 
-def _check_rows(block: NDArray[np.float32], start: int, source: str) -> None:
+def _check_rows(block: NDArray[np.float32], start: int, source: str, *, sets: bool) -> None:
     """Raise for the first of some rows that is not a distribution; `start` is where they begin."""
-    fine = _is_distribution(block)
+    fine = ((block >= 0) & (block <= 1 + _SUM_TOLERANCE)).all(1) if sets else _is_distribution(block)
     if not fine.all():
         row = int(np.argmin(fine))
         _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")

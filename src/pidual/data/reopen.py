@@ -15,6 +15,7 @@ from ..errors import DataWarning
 from .build import find_skipped
 from .columns import keys, spelled_like
 from .exports import melt
+from .label_sets import judged_rows
 from .opening import open_source
 from .people import names_people
 from .roles import Roles, find_roles
@@ -65,6 +66,23 @@ def reopen_table(
         return None
     pa.default_memory_pool().release_unused()
     return source, roles
+
+
+def reopen_sets(
+    path: str | Path, read: Mapping[str, Any], rows: NDArray[np.int64], given: "pd.Series[Any]"
+) -> tuple[Source, Roles] | None:
+    """Return the table of a run of sets of labels, a row for each judged class of an answer.
+
+    None where its sets are not those that the run has. `rows` are rows of the table, by row of the run.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the fit has warned
+        source = open_source(path, format=read.get("format"), label=read.get("label"))
+        long = judged_rows(source, read, rows, given)
+    if long is None:
+        return None
+    roles = find_roles(long, read.get("item"), "label", read.get("annotator"), [], None, read.get("split"))
+    return long, roles
 
 
 def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:

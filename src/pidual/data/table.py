@@ -11,22 +11,26 @@ the object unless `keep_ids` is set.
 
 import functools
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..errors import UsageError
 from ..files import fingerprint
 from .build import build_parts, rows_read
+from .columns import Keys
 from .in_memory import read_arrays
+from .label_sets import LabelSets, read_sets
 from .opening import open_source
 from .paths import beside
-from .people import KEY_NAME, load_key
+from .people import KEY_NAME, load_key, refuse_people
 from .roles import find_roles
 from .sources import Source
 
@@ -60,6 +64,10 @@ class AnnotationTable:
         Labels that were merged into others, as `read_table` was asked to.
     no_answers : mapping of str to int
         Rows with a label that means no answer, as `read_table` was told, by annotator.
+    sets : LabelSets, optional
+        The classes of every answer, where answers are sets of labels: `label` is then that of the most frequent class.
+    long_rows : int array, optional
+        Where every row is about one class of such an answer: its row of the file, counted from 0.
     """
 
     frame: pd.DataFrame
@@ -71,6 +79,8 @@ class AnnotationTable:
     skipped: NDArray[np.int64] | None = None
     same: Mapping[str, str] = field(default_factory=dict)
     no_answers: Mapping[str, int] = field(default_factory=dict)
+    sets: LabelSets | None = None
+    long_rows: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -92,6 +102,11 @@ class AnnotationTable:
         """All labels, sorted; integers if every label is one."""
         classes: list[str] | list[int] = self.frame["label"].cat.categories.tolist()
         return classes
+
+    @property
+    def all_classes(self) -> list[str] | list[int]:
+        """All classes: those of `classes`, or of the sets where answers are sets of labels."""
+        return self.classes if self.sets is None else self.sets.classes
 
     @property
     def item_codes(self) -> NDArray[np.integer[Any]]:
@@ -121,6 +136,8 @@ class AnnotationTable:
     @property
     def file_rows(self) -> NDArray[np.int64] | None:
         """The row of the file, counted from 0, that each row was read from; None where no row was skipped."""
+        if self.long_rows is not None:
+            return self.long_rows
         return None if self.skipped is None else rows_read(len(self), self.skipped)
 
     def fingerprint(self) -> str:
@@ -137,6 +154,18 @@ class AnnotationTable:
                 yield _codes(column).astype("<i4").tobytes()
             else:
                 yield column.to_numpy().astype("<f8").tobytes()
+        if self.sets is not None:
+            yield "\0".join(self.sets.classes).encode()
+            for matrix in (self.sets.said, self.sets.true):
+                if matrix is not None:
+                    yield matrix.indptr.astype("<i8").tobytes() + matrix.indices.astype("<i4").tobytes()
+
+    def long(self, rows: NDArray[np.int64], label: NDArray[np.int64]) -> "AnnotationTable":
+        """Return a table with a row for each of these answers and classes, where answers are sets of labels."""
+        assert self.sets is not None
+        of_file = rows if self.file_rows is None else self.file_rows[rows]
+        frame = self.sets.long_frame(self.frame, rows, label)
+        return replace(self, frame=frame, sets=None, skipped=None, long_rows=of_file)
 
     @classmethod
     def from_frame(
@@ -152,6 +181,9 @@ class AnnotationTable:
         same: Mapping[str, str] | None = None,
         exact_labels: bool = False,
         no_answer: Sequence[str] = (),
+        labels: Sequence[str] | None = None,
+        label_separator: str | None = None,
+        multi_label: bool = False,
         keep_ids: bool = False,
         key: bytes | None = None,
     ) -> "AnnotationTable":
@@ -161,17 +193,21 @@ class AnnotationTable:
         ----------
         frame : pandas.DataFrame, or object with `__arrow_c_stream__`
             One row per annotation; it is not changed, and the table keeps no reference to it.
-        item, label, annotator, pi, y, split, same, exact_labels, no_answer, keep_ids
+        item, label, annotator, pi, y, split, same, exact_labels, no_answer, labels, label_separator, multi_label,
+        keep_ids
             As for `read_table`.
         key : bytes, optional
             Secret for the pseudonyms, at most 64 bytes; newly drawn if not given, so that pseudonyms of two tables
             are then unrelated.
         """
-        source = open_source(frame)
-        roles = find_roles(source, item, label, annotator, pi, y, split)
-        secret = key or secrets.token_bytes(32)
+        source, secret = open_source(frame), key or secrets.token_bytes(32)
         find_key = None if keep_ids else lambda: secret
-        return cls(*build_parts(source, roles, find_key, same, exact_labels, no_answer=no_answer))
+        columns = (item, label, annotator, pi, y, split, None)
+        if _are_sets(source, label, labels, label_separator, multi_label):
+            return _read_sets(source, columns, find_key, same, exact_labels, no_answer, labels, label_separator)
+        return cls(
+            *build_parts(source, find_roles(source, *columns), find_key, same, exact_labels, no_answer=no_answer)
+        )
 
     @classmethod
     def from_arrays(
@@ -223,6 +259,9 @@ def read_table(
     same: Mapping[str, str] | None = None,
     exact_labels: bool = False,
     no_answer: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+    label_separator: str | None = None,
+    multi_label: bool = False,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
     new_key: bool = True,
@@ -259,6 +298,13 @@ def read_table(
     no_answer : sequence of str, optional
         Labels that say that somebody gave no answer, such as "unsure", in any spelling: never a class. Their rows are
         left out and counted, by annotator in `no_answers`.
+    labels : sequence of str, optional
+        Of answers that are sets of labels: columns of 0 and 1, one for each class, or patterns of them (`tag_*`).
+    label_separator : str, optional
+        Of answers that are sets of labels: what stands between those of a text, such as the | of `a|b|c`.
+    multi_label : bool
+        Judge each class by itself, yes or no: of an export, whose answers may have several choices. Columns of lists
+        are always read so.
     keep_ids : bool
         Keep ids of people instead of replacing them by pseudonyms.
     key_file : str or Path, optional
@@ -282,10 +328,48 @@ def read_table(
         and labels with e-mail addresses in them are among these unless ids are kept: they are never replaced.
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
-    roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
     key_path = Path(key_file) if key_file else beside(source.name) / KEY_NAME
     key = None if keep_ids else functools.cache(lambda: load_key(key_path, make=new_key))
+    columns = (item, label, annotator, pi, y, split, x_columns)
+    if _are_sets(source, label, labels, label_separator, multi_label):
+        return _read_sets(source, columns, key, same, exact_labels, no_answer, labels, label_separator)
+    roles = find_roles(source, *columns)
     return AnnotationTable(*build_parts(source, roles, key, same, exact_labels, no_answer=no_answer))
+
+
+def _are_sets(source: Source, label: str | None, labels: Any, separator: str | None, multi_label: bool) -> bool:
+    """Return whether answers are sets of labels."""
+    return bool(labels or separator or multi_label) or source.holds_lists(source.called(label) or source.find("label"))
+
+
+def _read_sets(
+    source: Source,
+    columns: tuple[Any, ...],
+    key: Callable[[], bytes] | None,
+    same: Mapping[str, str] | None,
+    exact_labels: bool,
+    no_answer: Sequence[str],
+    labels: Sequence[str] | None,
+    separator: str | None,
+) -> AnnotationTable:
+    """Read a table of answers that are sets of labels."""
+    item, label, annotator, pi, y, split, x_columns = columns
+    if no_answer:
+        raise UsageError("Sets of labels have no label that means no answer (--no-answer); leave such rows out.")
+    how: dict[str, Any] = {"separator": separator, "same": same, "exact_labels": exact_labels}
+    y = None if labels or source.answers is not None else source.called(y) or source.find("y")
+    opened, first, used, skipped, sets = read_sets(source, label, labels=labels, y=y, **how)
+    roles = find_roles(opened, item, first, annotator, pi, None, split, x_columns)
+    if roles.truth is not None:
+        raise UsageError(f"{source.name}: known classes (column 'truth') of sets of labels cannot be used; drop it.")
+    if key is not None:
+        names = Keys(np.zeros(0, np.int32), pa.array(sets.classes))
+        refuse_people(opened, first, names, "label")
+    roles = roles._replace(y=None, unused=tuple(name for name in roles.unused if name not in {*used, y, roles.y}))
+    most = int(np.argmax(sets.said.sum(0)))
+    said: Any = pd.Categorical.from_codes(sets.answers(most), pd.Index(sets.sides[2 * most : 2 * most + 2]))
+    parts = build_parts(opened, roles, key, classes=said)
+    return AnnotationTable(*parts._replace(skipped=skipped, same=same or {}), sets=sets)
 
 
 def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:

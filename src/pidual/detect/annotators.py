@@ -63,7 +63,7 @@ def describe_annotators(
     worst, on_worst = on_classes.worst(size)
     favourite, excess = favourites(by_consensus, size)
     confusion, confused = worst_confusion(by_consensus, size, classes)
-    agreement = own_agreement(answer_pairs(predictions.item, who), who, predictions.given, k, size)
+    agreement = own_agreement(answer_pairs(predictions.item, who), who, *predictions.answers, size)
     columns: dict[str, Any] = {
         "annotator": names,
         "annotator_quality": quality.astype(np.float32),

@@ -6,6 +6,7 @@ are likely, without any clean label. So it is as sure as the answers allow, and 
 surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,15 @@ class Posteriors:
             np.zeros(n_items, np.float32),
             np.zeros((2, n_items), np.float32),
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Posteriors"], order: Ints) -> "Posteriors":
+        """Put the items of several together, in this order; all know their most likely classes."""
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts], axis=-1 if name == "stated" else 0)
+            for name in vars(parts[0])
+        }
+        return cls(**{name: array[:, order] if name == "stated" else array[order] for name, array in joined.items()})
 
     def put(self, items: Ints, posterior: npt.NDArray[np.floating[Any]]) -> None:
         """Keep what is needed of some items.
@@ -175,7 +185,7 @@ def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataF
     if posteriors.top is None:
         columns |= {f"p_{name}": posteriors.p[:, k] for k, name in enumerate(classes)}
     else:
-        for place in range(TOP):
+        for place in range(posteriors.p.shape[1]):
             columns[f"top_{place + 1}"] = label_column(posteriors.top[:, place], classes)
             columns[f"top_{place + 1}_probability"] = posteriors.p[:, place]
     return pd.DataFrame(columns)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..errors import UsageError
 from ..errors.messages import quoted
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
@@ -35,6 +36,8 @@ def next_gold(run: RunFiles, n: int, about: "pd.Series[Any]") -> pd.DataFrame:
     DataFrame
         item; text, if there is one of any of them; truth, empty. In random order: the first ones are a sample, too.
     """
+    if run.summary.label_sets is not None:
+        raise UsageError("Known classes of items (gold) cannot be used for sets of labels; leave --gold out.")
     frame = run.items[["item"]].iloc[_choose(run, n, known_items(run))].reset_index(drop=True)
     texts = about.groupby(run.predictions.frame["item"].astype(str).iloc[about.index].to_numpy()).first()
     frame["text"] = frame["item"].astype(str).map(texts)

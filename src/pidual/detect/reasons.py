@@ -87,6 +87,14 @@ def _other_label(rows: Ints, names: Array, predictions: Predictions) -> Texts:
     """Return what the consensus says instead, and how likely the given label is."""
     given, suggested = predictions.given[rows], predictions.suggested[rows]
     sure, left = _percent(predictions.suggested_probability[rows]), _percent(predictions.label_quality[rows])
+    if predictions.is_of_sets:
+        tags, has = names[given | 1], (given % 2 == 1).tolist()
+        return [
+            f"It should {'not ' * have}have {tag} ({p}), which this answer {'has' if have else 'leaves out'}."
+            if differs
+            else f"The consensus is {b} as in this answer ({p}), but rests on it alone: counted half, it has {q}."
+            for differs, have, tag, b, p, q in zip(given != suggested, has, tags, names[given], sure, left, strict=True)
+        ]
     return [
         f"The consensus is {a} ({p}), not {b} ({q})."
         if differs

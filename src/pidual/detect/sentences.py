@@ -92,13 +92,15 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
     if verdict.status == "failed":
         return [*_describe_verdict(verdict), *restarts]
     spread = f"{consensus.low:.1%} to {consensus.high:.1%}"
+    sets = summary.label_sets
+    what = f"{data.n_rows:,} labels of" if sets is None else f"{data.n_rows:,} sets of {sets.n_classes:,} classes for"
+    of = "the labels" if sets is None else f"{sets.n_rows:,} answers about classes that some set has, or may miss"
+    judged = "items" if sets is None else "pairs of item and class"
     lines = [
         *_describe_verdict(verdict),
-        f"{data.n_rows:,} labels of {data.n_items:,} items; {summary.n_issues:,} look wrong"
-        f"{describe_precision(summary.detection)}",
-        f"Estimated noise: {summary.noise.rate:.1%} of the labels ({summary.noise.low:.1%} to "
-        f"{summary.noise.high:.1%}).",
-        f"Consensus: right for {consensus.accuracy:.1%} of the items ({spread}).",
+        f"{what} {data.n_items:,} items; {summary.n_issues:,} look wrong{describe_precision(summary.detection)}",
+        f"Estimated noise: {summary.noise.rate:.1%} of {of} ({summary.noise.low:.1%} to {summary.noise.high:.1%}).",
+        f"Consensus: right for {consensus.accuracy:.1%} of the {judged} ({spread}).",
     ]
     if summary.gold is not None:
         lines += describe_gold(summary.gold)

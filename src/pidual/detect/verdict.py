@@ -243,14 +243,15 @@ def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
     )
 
 
-def find_unsure_consensus(consensus: Consensus) -> str | None:
+def find_unsure_consensus(consensus: Consensus, *, of_sets: bool = False) -> str | None:
     """Warn if answers, counted as the few votes that they are worth, leave the consensus too often open."""
     if consensus.accuracy >= SURE_CONSENSUS:
         return None
-    return (
+    text = (
         f"Counted as {consensus.votes:.1f} votes an item, the answers leave the consensus right for "
-        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them. {HAVE_CHECKED}"
+        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them."
     )
+    return text if of_sets else f"{text} {HAVE_CHECKED}"
 
 
 def find_noise_prior(predictions: Predictions) -> str | None:

@@ -55,12 +55,15 @@ class ClosedFit(Fitted):
         From items to their probabilities by fits that have not seen them.
     untouched : callable, optional
         The same by fits that what is said about them has not reached in any way, where these are others.
+    found : predict.Answers, optional
+        What was found about sets of labels, all classes together; see `label_sets`.
     """
 
     answers: AnswerRows
     judge: Judge
     probabilities: Asked
     untouched: Asked | None
+    found: Any = None
 
 
 class _Made(NamedTuple):
@@ -125,7 +128,7 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
         session.progress.stop()
     job.method_options = options = FittedTruth.options(answers.design, made.judge)
     method = FittedTruth(made.f, job.spec, **options).hold(answers.design, made.judge).eval()
-    history = _records(made.likelihoods, started)
+    history = records_of(made.likelihoods, started)
     return ClosedFit(
         method,
         method.state_dict(),
@@ -188,14 +191,14 @@ class _Rounds:
         self.session.progress.step(number, 1)
         if self.store is not None:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
-            position = Position(epoch=number + 1, history=_records(state["likelihoods"].tolist(), self.started))
+            position = Position(epoch=number + 1, history=records_of(state["likelihoods"].tolist(), self.started))
             self.store.save(tensors, position, {})
         asked = np.array([float(self.session.stop())])
         if self.processes.total(asked)[0]:
             raise Interrupted("stopped between two rounds")
 
 
-def _records(likelihoods: list[float], started: float) -> list[Record]:
+def records_of(likelihoods: list[float], started: float) -> list[Record]:
     """Return a record of each round, as of an epoch of training."""
     seconds = (time.monotonic() - started) / len(likelihoods)
     return [
@@ -208,34 +211,72 @@ def _fit_rounds(
     job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
 ) -> _Made:
     """Fit f in closed form to evenly spaced items; all others are predicted."""
-    some = learned[:: max(1, -(-len(learned) * job.spec.n_classes // LEARNED_NUMBERS))]
-    said = answers.of(some, kept)[0]
-    first = answers.first(some)
-    row = np.unique(job.together[first], return_index=True, return_inverse=True)
-    array, x_row = job.inputs.array, job.rows.x_row.numpy()
-    assert isinstance(array, np.ndarray)
-    x = _Inputs(array, x_row[first[row[1]]])
+    inputs = LearnedInputs.of(job, answers, learned, kept, job.spec.n_classes)
+    said = inputs.said
     how: dict[str, Any] = {"start": _fitting(start, said), "state": rounds.state(said), "after_round": rounds.keep}
     how["processes"] = rounds.processes
-    found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
+    found: Alternated = fit_inputs(inputs.x, inputs.row, said, truth=answers.truth(inputs.items), **how)
     f = KernelMixture.of(found.f)
     job.network = replace(job.network, options=f.options)
-    every = answers.first(np.arange(len(job.rows.groups)))
-    number = np.full(int(job.together.max()) + 1, -1)
-    number[job.together[first]] = np.arange(len(some))
-    number = number[job.together[every]]  # a copy of an item is judged as that: by fits without either
-    others = _Inputs(array, x_row[every])
+    explained = _share_explained(found.p, found.posterior.q)
+    return _Made(f, found.judge, *inputs.asked(found), found.likelihoods, explained)
 
-    def probabilities(items: Ints, known: Floats = found.p) -> Floats:
-        p, at = np.empty((len(items), job.spec.n_classes)), number[items]
-        p[at >= 0] = known[at[at >= 0]]
-        new = np.flatnonzero(at < 0)
-        for part in np.array_split(new, len(new) // PREDICTED + 1) if len(new) else ():
-            p[part] = found.f.predict(others[items[part]])
-        return p
 
-    untouched, explained = partial(probabilities, known=found.first), _share_explained(found.p, found.posterior.q)
-    return _Made(f, found.judge, probabilities, untouched, found.likelihoods, explained)
+@dataclass(frozen=True)
+class LearnedInputs:
+    """The items that f in closed form is fitted to: evenly spaced ones of many; all others are predicted.
+
+    Parameters
+    ----------
+    items : int array (n,)
+        Which items, as numbered in `Rows.groups`.
+    said, index : Answers, int array
+        Their answers, and the positions of these among the rows.
+    x : inputs
+        Their different inputs.
+    row : int array (n,)
+        Which of these each item has.
+    number : int array (N,)
+        The place of each item among `items`, -1 where it is predicted; a copy of an item is judged as that.
+    every : inputs
+        The inputs of all N items.
+    """
+
+    items: Ints
+    said: Answers
+    index: Ints
+    x: _Inputs
+    row: Ints
+    number: Ints
+    every: _Inputs
+
+    @classmethod
+    def of(
+        cls, job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], n_classes: int
+    ) -> "LearnedInputs":
+        """Choose items, and find their inputs."""
+        some = learned[:: max(1, -(-len(learned) * n_classes // LEARNED_NUMBERS))]
+        first, every = answers.first(some), answers.first(np.arange(len(job.rows.groups)))
+        _, place, row = np.unique(job.together[first], return_index=True, return_inverse=True)
+        array, x_row = job.inputs.array, job.rows.x_row.numpy()
+        assert isinstance(array, np.ndarray)
+        number = np.full(int(job.together.max()) + 1, -1)
+        number[job.together[first]] = np.arange(len(some))
+        x, others = _Inputs(array, x_row[first[place]]), _Inputs(array, x_row[every])
+        return cls(some, *answers.of(some, kept), x, row, number[job.together[every]], others)
+
+    def asked(self, found: Alternated) -> tuple[Asked, Asked]:
+        """Return what a fit says about items it has not seen, and the same after its first round."""
+
+        def probabilities(items: Ints, known: Floats = found.p) -> Floats:
+            p, at = np.empty((len(items), known.shape[1])), self.number[items]
+            p[at >= 0] = known[at[at >= 0]]
+            new = np.flatnonzero(at < 0)
+            for part in np.array_split(new, len(new) // PREDICTED + 1) if len(new) else ():
+                p[part] = found.f.predict(self.every[items[part]])
+            return p
+
+        return probabilities, partial(probabilities, known=found.first)
 
 
 def _share_explained(p: Floats, q: Floats) -> float:

@@ -56,7 +56,7 @@ def pi_effects(
     """
     known = np.flatnonzero(learned)
     sample = known[:: max(1, len(known) * spec.n_classes // EFFECT_NUMBERS)]
-    effect = partial(_right_with, model, answers, sample, truth[sample])
+    effect = partial(_right_with, model, answers, sample, truth[sample] % answers.n_classes)
     found: list[tuple[str, tuple[Any, Any], tuple[float, float]]] = []
     for column in columns:
         if column.name == "annotator":

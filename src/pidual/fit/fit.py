@@ -19,6 +19,7 @@ from ..learn.engine.history import Record, append_record, write_history
 from ..learn.engine.threads import using_threads
 from .closed import fit_closed
 from .gold import Gold
+from .label_sets import fit_sets
 from .predict import Answers, group_of_rows, predict
 from .prepare import Job
 
@@ -77,6 +78,8 @@ def _fit_merged(
         return fitted, answers
     people = [str(name) for name in job.table.frame["annotator"].cat.categories]
     job.copies, job.open_pairs = (pairs.describe(people) for pairs in found)
+    if answers is not None:
+        answers.judging.job.copies, answers.judging.job.open_pairs = job.copies, job.open_pairs
     if not job.copies:
         return fitted, answers
     voter = found[0].voters(len(people))[job.table.annotator_codes]
@@ -91,6 +94,7 @@ def _fit_merged(
 
 def _search_copies(job: Job, answers: Answers) -> tuple[Copies, Copies] | None:
     """Return what `find_copies` finds in all answers and what inputs say; None where annotators are not known."""
+    job = answers.judging.job
     who, kept = job.table.annotator_codes, answers.judging.kept
     if who is None:
         return None
@@ -99,7 +103,7 @@ def _search_copies(job: Job, answers: Answers) -> tuple[Copies, Copies] | None:
     number, every = group_of_rows(job.rows.groups), kept.every * step
     rows = rows[number[rows] % every == 0]
     p = np.exp(kept.log_p[::step].astype(np.float32))
-    return find_copies(number[rows] // every, who[rows], job.table.label_codes[rows], p)
+    return find_copies(number[rows] // every, who[rows], job.table.label_codes[rows] % job.spec.n_classes, p)
 
 
 def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
@@ -133,6 +137,8 @@ def train_into(folder: Path, session: Session, job: Job, part: str = "") -> Fitt
 
 def train(job: Job, session: Session | None = None) -> Fitted:
     """Fit the method of a job; see `engine.fit` and `fit_closed`."""
+    if job.table.sets is not None:
+        return fit_sets(job, session)
     if job.build is None:
         return fit_closed(job, session, start=job.start)
     train_rows = job.select(job.train)

@@ -79,7 +79,7 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
 
 def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -> Results:
     """Find which labels look wrong, why (if wanted), and what that says about items and annotators."""
-    posteriors, scores = answers.posteriors, answers.scores
+    job, posteriors, scores = answers.judging.job, answers.posteriors, answers.scores
     rows = job.counted
     predictions, cutoff = mark_issues(answers.predictions, rows, reasons=reasons)
     memorised = _find_learning_by_heart(job, fitted, predictions)
@@ -121,6 +121,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         agreement=agreement,
         copies=job.copies,
         gold=gold,
+        label_sets=job.left_out,
     )
     items = describe_items(counted, posteriors)
     known, n_no_answer = None if answers.gold is None else answers.gold.annotators, job.table.no_answers
@@ -140,9 +141,9 @@ def _find_directions(predictions: Predictions, deserved: Deserved) -> list[PIDir
 
 def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:
     """Return how far annotators agree, where any share an item, and how they label the classes."""
-    who, given, classes = predictions.annotator, predictions.given, predictions.classes
+    who, classes = predictions.annotator, predictions.classes
     names = None if who is None else predictions.frame["annotator"].cat.categories
-    agreement = describe_agreement(predictions.item, who, names, given, len(classes))
+    agreement = describe_agreement(predictions.item, who, names, *predictions.answers)
     return agreement, describe_classes(counts, classes, people=who is not None)
 
 
@@ -195,11 +196,12 @@ def _find_verdict(
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_no_answer(predictions),
-            verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
+            verdict.find_spellings(predictions)
+            or (verdict.find_whole_class(findings) if job.left_out is None else None),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(disagrees, noise.rate, per_item),
             verdict.find_half_wrong(noise.rate, per_item) if gold is None else None,
-            verdict.find_unsure_consensus(consensus) if gold is None else None,
+            verdict.find_unsure_consensus(consensus, of_sets=job.left_out is not None) if gold is None else None,
             find_open_pair(job.open_pairs),
         ],
     )

@@ -52,6 +52,11 @@ def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[
     """
     if weights not in WEIGHTS:
         raise UsageError(f"weights must be one of {', '.join(WEIGHTS)}, not {quoted(weights)}.")
+    if run.summary.label_sets is not None:
+        raise UsageError(
+            f"{run.path} has judged sets of labels and keeps no classifier; train yours on what `pidual export --soft` "
+            "writes."
+        )
     name = WEIGHTS[weights]
     run.checked(name)
     return build_trained(run.path / "model.json", run.model, run.path / name)

@@ -1,6 +1,6 @@
 """What a fitted method says about every annotation, and what all answers to an item say together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -62,7 +62,9 @@ class Answers:
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
-    """Ask the fitted method about every annotation and item."""
+    """Ask the fitted method about every annotation and item; what sets of labels are found to be is known."""
+    if isinstance(fitted, ClosedFit) and isinstance(fitted.found, Answers):
+        return fitted.found
     found, kept = RowScores.empty(job.table.label_codes), ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
         _put_all(job, fitted, fabric, found, kept)
@@ -134,6 +136,14 @@ class RowScores:
         arrays["shuffled_labels"] = np.random.default_rng(0).permutation(given)
         return cls(**arrays)
 
+    @classmethod
+    def joined(cls, parts: Sequence["RowScores"]) -> "RowScores":
+        """Put the annotations of several together."""
+        names = [each.name for each in fields(cls) if each.name != "columns"]
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names}
+        columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+        return cls(**arrays, columns=columns)
+
     def take(self, rows: NDArray[np.int64]) -> "RowScores":
         """Keep these annotations alone."""
         arrays = {name: value[..., rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
@@ -194,6 +204,9 @@ class RowScores:
             pi_columns=table.pi_columns,
             has_input=job.inputs.kind != "none",
         )
+        if table.long_rows is not None:
+            for at, name in enumerate(("tagged_item", "tag"), 2):
+                found.frame.insert(at, name, table.frame[name])
         if table.file_rows is not None:
             found.frame.insert(1, "table_row", table.file_rows)
         return found

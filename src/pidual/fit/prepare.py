@@ -29,7 +29,7 @@ from ..learn.nets import NETWORKS, WITHOUT_X
 from ..options import Training
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
 from ..run.records.config import Network
-from ..run.records.summary import CopyGroup, PIProblem
+from ..run.records.summary import CopyGroup, LabelSetsLeftOut, PIProblem
 from .factories import check_build, method_maker, network_maker, standardize_inputs
 from .options import FitOptions, choose_method, resolve_options
 from .settings import data_settings, network_of
@@ -83,6 +83,8 @@ class Job:
         The same of annotators of whom nothing shows whether they copy.
     start : AnswerModel, optional
         What is known about annotators before a fit that trains no network.
+    left_out : LabelSetsLeftOut, optional
+        Where rows are about one class of a set of labels each: how many are not among them.
     """
 
     table: AnnotationTable
@@ -105,6 +107,7 @@ class Job:
     copies: list[CopyGroup] = field(default_factory=list)
     open_pairs: list[CopyGroup] = field(default_factory=list)
     start: AnswerModel | None = None
+    left_out: LabelSetsLeftOut | None = None
 
     @property
     def train(self) -> NDArray[np.bool_]:
@@ -188,6 +191,11 @@ def prepare(
     n_train, n_answers, n_items = joined.count_trained(table)
     name = _choose_network(inputs, options, in_shape, module)
     trains = name not in WITHOUT_TRAINING
+    if table.sets is not None and (trains or truth is not None or options.method != "latent_truth"):
+        raise UsageError(
+            "Sets of labels are judged by the default, without a network to train and without known classes: give "
+            "vectors (embeddings of images), probabilities or no inputs, and leave --method, --network and --truth out."
+        )
     if trains:
         training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
     else:
@@ -349,8 +357,9 @@ def _check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) 
     if options.network is not None or options.setting != "default":
         which = "--network" if options.network is not None else "--setting"
         raise UsageError(f"There is no network to train on {what}; leave {which} out.")
-    if inputs.kind == "probabilities" and inputs.array.shape[1] != len(table.classes):
+    n_classes = len(table.all_classes)
+    if inputs.kind == "probabilities" and inputs.array.shape[1] != n_classes:
         raise DataError(
-            f"{inputs.source} has {inputs.array.shape[1]} columns and {table.source} has {len(table.classes)} classes; "
+            f"{inputs.source} has {inputs.array.shape[1]} columns and {table.source} has {n_classes} classes; "
             "give one column of probabilities for each class, in the order of the classes."
         )

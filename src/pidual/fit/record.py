@@ -60,7 +60,7 @@ def describe(job: Job, source: Source | None = None) -> Config:
             n_rows=len(table),
             n_items=int(frame["item"].nunique()),
             n_annotators=int(frame["annotator"].nunique()) if "annotator" in frame else None,
-            n_classes=job.spec.n_classes,
+            n_classes=len(table.all_classes),
             n_train=int(job.train.sum()),
             n_valid=int(job.valid.sum()),
             n_test=int(job.test.sum()),
@@ -214,7 +214,7 @@ def describe_model(job: Job, method: Method) -> Model:
     size = len(standardize.mean) if standardize is not None else 0
     return Model(
         format=FORMAT,
-        classes=[*job.table.classes],
+        classes=["no", "yes"] if job.left_out is not None else [*job.table.classes],
         method=job.options.method,
         method_options=job.method_options,
         spec=Sizes(**asdict(job.spec)),

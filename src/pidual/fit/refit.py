@@ -45,6 +45,8 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
     truth : int array (N,), optional
         What else is known, as `read_truth` reads it; decisions of reviewers count more.
     """
+    if table.sets is not None:
+        raise UsageError("Sets of labels are not fitted again with decisions; `pidual export` writes what was decided.")
     _check_same_data(run, "fingerprint", table.fingerprint(), table.source)
     before, decided = run.config.source.truth, decided_classes(run)
     known = np.full(len(table), -1, np.int64) if truth is None else truth

@@ -60,7 +60,7 @@ class _Standing:
     """
 
     def __init__(self, run: RunFiles):
-        self._path, self._n_rows = run.path / FILE, run.config.data.n_rows
+        self._path, self._n_rows = run.path / FILE, run.n_rows
         self._classes = {str(name) for name in run.read_predictions(["given_label"]).classes}
         self._of_row: dict[int, dict[int, Decision]] = {}  # by number, those that were not taken back
         self._last: dict[int, Decision | None] = {}

@@ -98,6 +98,12 @@ class RunFiles:
         return summary
 
     @property
+    def n_rows(self) -> int:
+        """How many rows are judged: those of the table or, of sets of labels, answers to one class each."""
+        sets = self.summary.label_sets
+        return self.config.data.n_rows if sets is None else sets.n_rows
+
+    @property
     def trains(self) -> bool:
         """Whether a network was trained."""
         return self.config.network.name not in WITHOUT_TRAINING

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..data import KEY_NAME, as_text, keys, load_key, pseudonym
 from ..data.paths import beside, is_address, is_there
-from ..data.reopen import reopen_table
+from ..data.reopen import reopen_sets, reopen_table
 from ..data.roles import Roles
 from ..data.sources import Source
 from ..errors import RunError, UsageError
@@ -27,7 +27,11 @@ def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, 
 
 def reopen(run: RunFiles, path: str | Path) -> tuple[Source, Roles] | None:
     """Return the table that is there and which column of it is what; None where its labels are not those of the run."""
-    read, labels = run.config.source.read, run.read_predictions(["row", "given_label"]).frame
+    read, labels = run.config.source.read, run.read_predictions(["row", "given_label", "table_row"]).frame
+    if run.summary.label_sets is not None:
+        return reopen_sets(
+            path, {} if read is None else read.to_json(), labels["table_row"].to_numpy(), labels["given_label"]
+        )
     given = labels.set_index("row")["given_label"].sort_index()
     return reopen_table(path, {} if read is None else read.to_json(), given, run.config.data.n_rows)
 

@@ -164,7 +164,10 @@ def _flat(records: list[dict[str, Any]], name: str, form: str | None, label: str
     source = recognised_table(whole, form, label)
     if source is not whole:
         return source
-    if found.nested:
-        text = f"{name}: the columns {listed(sorted(found.nested), 5)} hold lists or objects and are not used."
+    lists = {label or "label", "y"} & found.nested if (label or "label") in found.nested else set[str]()
+    if nested := found.nested - lists:
+        text = f"{name}: the columns {listed(sorted(nested), 5)} hold lists or objects and are not used."
         warnings.warn(text, DataWarning, stacklevel=4)
-    return InArrow(name, found.flat(), place)
+    flat = InArrow(name, found.flat() | {column: found.data[column] for column in lists}, place)
+    flat.lists = lists
+    return flat

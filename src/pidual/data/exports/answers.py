@@ -69,7 +69,8 @@ class Answers:
         """Add an answer to the present record, with a row for each of its labels and what is known `ABOUT` it."""
         self._several[control] += len(labels) > 1
         rows = self._rows.setdefault(control, [])
-        rows += [{"record": len(self._records) - 1, "label": label, **about} for label in labels]
+        number = rows[-1]["answer"] + 1 if rows else 0
+        rows += [{"record": len(self._records) - 1, "answer": number, "label": label, **about} for label in labels]
 
     def add_truth(self, control: str, labels: Sequence[Any]) -> None:
         """Add the clean label of the present record; one with several labels is none."""
@@ -106,6 +107,7 @@ class Answers:
         control = self._choose(label)
         rows, records = as_columns(self.name, self._rows[control]).data, as_columns(self.name, self._records)
         number, items = np.asarray(rows.pop("record"), np.int64), records.data.pop("item")
+        answers = np.asarray(rows.pop("answer"), np.int64)
         own: dict[str, Any] = {"item": items.take(pa.array(number)), "label": rows["label"]}
         own |= {name: rows[name] for name in ABOUT if name in rows}
         if truths := {row: str(truth) for row, truth in self._truths.get(control, {}).items()}:
@@ -118,7 +120,7 @@ class Answers:
         of = InArrow(self.name, records.flat(), place)
         of.vectors = records.vectors
         long = finished(of, number, own, {control: "label"})
-        long.tags = self.tags.get(control, {})
+        long.tags, long.answers = self.tags.get(control, {}), answers
         return long
 
     def _choose(self, label: str | None) -> str:
@@ -130,7 +132,8 @@ class Answers:
             if any(self._truths.values()):
                 why = "all answers are marked as ground truth, so none is left to judge"
             elif self.skipped:
-                why = f"it has {_counts(self.skipped)}, and pidual needs one class for a whole item"
+                why = f"it has {_counts(self.skipped)}, and pidual needs classes of whole items"
+                why += " (docs/multi_label.md says what judges spans and boxes)"
             raise DataError(f"{self.name} holds no answers to learn from: {why}; export answers that give a class.")
         if label in controls:
             return label
@@ -146,7 +149,9 @@ class Answers:
     def _warn(self, control: str, nested: Collection[str]) -> None:
         """Say what is not used, and what is not as one might think."""
         several, contradicted = self._several[control], self._contradicted[control]
-        one_class = "each label becomes a row, although an item has one class"
+        one_class = (
+            "each label becomes a row, although an item has one class; --multi-label judges each class by itself"
+        )
         notes = [
             (self.left_out, f"annotations that are left out: {_counts(self.left_out)}"),
             (several, f"answers with several labels: {several:,}; {one_class}"),

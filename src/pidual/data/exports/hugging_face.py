@@ -82,10 +82,12 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
             vectors.append(list(numbers))
         else:
             left.append(column)
-    if left:
+    lists = {label or "label", "y"} & {*left} if (label or "label") in left else set[str]()
+    data |= {column: table.column(column) for column in lists}
+    if left := [column for column in left if column not in lists]:
         text = f"{name}: the columns {listed(left, 5)} hold lists or objects and are not used."
         warnings.warn(text, DataWarning, stacklevel=4)
     source = InArrow(name, data)
-    source.vectors = vectors
+    source.vectors, source.lists = vectors, lists
     source.guess = Guess(None, *guess_inputs(source))
     return source

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...errors.messages import first_line, quoted
+from ..sources.arrow_types import is_list
 from ..sources.base import BLOCK
 from ..sources.file import TextFile
 from ..sources.json_lines import JSON_KINDS
@@ -129,8 +130,7 @@ def _json_text(value: Any) -> str | None:
 def vector_columns(name: str, column: Any) -> dict[str, Any] | None:
     """Return a column for each number of vectors that all have one length; None if these are not such vectors."""
     kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    if not is_list or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+    if not is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
         return None
     lengths = pc.unique(pc.list_value_length(column).drop_null()).to_pylist()
     if len(lengths) != 1 or not 0 < lengths[0] <= _LONGEST:

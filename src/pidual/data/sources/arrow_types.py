@@ -80,6 +80,11 @@ def is_numeric(kind: Any) -> bool:
 # --- names of classes in files of Hugging Face datasets, which hold them as numbers ---
 
 
+def is_list(kind: Any) -> bool:
+    """Return whether a type is one of lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
     """Return the names of the classes of every column that has some, from the metadata of an Arrow schema."""
     try:

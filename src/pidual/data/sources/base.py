@@ -39,6 +39,8 @@ class Source:
     vectors: Sequence[Sequence[str]] = ()  # columns that were one column of vectors
     positions: list[int] | None = None  # of a wide table: the numbers of the columns that hold answers
     made: Collection[str] = ()  # columns that the file does not have
+    lists: Collection[str] = ()  # columns of lists, which only sets of labels can be read from
+    answers: Any = None  # of an export with a row for each label: the number of the answer that it is part of
     decimal: str = "."  # or a comma: what stands before the decimals of a number
     marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
@@ -90,6 +92,10 @@ class Source:
     def numeric_columns(self) -> list[str]:
         """Return names of the columns that hold numbers."""
         raise NotImplementedError
+
+    def holds_lists(self, column: str | None) -> bool:
+        """Return whether a column holds lists, without reading it."""
+        return column in self.lists
 
     def mixed_columns(self) -> list[str]:
         """Return names of the columns that hold mostly numbers, yet also something else."""

@@ -29,6 +29,14 @@ class Frame(Source):
             for column in columns
         }
 
+    def holds_lists(self, column: str | None) -> bool:
+        place = self.columns.index(column) if column is not None and column in self else None
+        if place is None or self._frame.dtypes.iloc[place].kind != "O":
+            return False
+        some = self._frame.iloc[:1000, [place]].to_numpy().ravel()
+        first: Any = next((value for value in some if value is not None), None)
+        return isinstance(first, list | tuple | np.ndarray)
+
     def numeric_columns(self) -> list[str]:
         return [column for column, dtype in zip(self.columns, self._frame.dtypes, strict=True) if _is_number(dtype)]
 

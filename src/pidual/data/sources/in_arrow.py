@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .arrow_types import is_numeric
+from .arrow_types import is_list, is_numeric
 from .base import Source
 
 
@@ -33,6 +33,11 @@ class InArrow(Source):
     def numeric_columns(self) -> list[str]:
         return [name for name, column in self._data.items() if is_numeric(column.type)]
 
+    def holds_lists(self, column: str | None) -> bool:
+        return super().holds_lists(column) or (
+            column is not None and column in self._data and is_list(self._data[column].type)
+        )
+
     def place(self, row: int) -> str:
         return self._places(row) if self._places else super().place(row)
 
@@ -57,6 +62,7 @@ class Long(Source):
         self._of, self._rows, self._own = of, rows, own
         self._names = {f"data_{name}" if name in own or name in taken else name: name for name in of.columns}
         self.columns = [*own, *self._names]
+        self.sets: Any = None  # where rows are judgements of sets of labels: `label_sets.Judged`
         self.found_in: tuple[Source, str] | None = None  # the file of which `rows` are rows, and its column of labels
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ...errors import DataError
 from ...errors.messages import quoted
 from ..paths import File
 from ..people import shown
-from .arrow_types import is_numeric
+from .arrow_types import is_list, is_numeric
 from .base import BLOCK, arrow_message
 from .file import TextFile
 
@@ -74,6 +74,9 @@ class JsonLines(TextFile):
 
     def numeric_columns(self) -> list[str]:
         return [field.name for field in self._schema if is_numeric(field.type)]
+
+    def holds_lists(self, column: str | None) -> bool:
+        return column in self and is_list(self._schema.field(column).type)
 
     def place(self, row: int) -> str:
         """Return the file and line of row `row`."""

@@ -10,7 +10,7 @@ import pyarrow.parquet
 
 from ...errors import DataError
 from ..paths import File
-from .arrow_types import class_names, is_numeric, plain_type, with_names
+from .arrow_types import class_names, is_list, is_numeric, plain_type, with_names
 from .base import arrow_message
 from .file import OneFile
 
@@ -43,6 +43,9 @@ class ParquetFile(OneFile):
 
     def numeric_columns(self) -> list[str]:
         return [field.name for field in self._schema if is_numeric(field.type) and field.name not in self._classes]
+
+    def holds_lists(self, column: str | None) -> bool:
+        return column in self and is_list(self._schema.field(column).type)
 
     def _explain(self, error: Exception, numeric: Collection[str] = ()) -> NoReturn:
         raise DataError(f"{self.name} cannot be read as Parquet ({arrow_message(error)}); write it again.") from None

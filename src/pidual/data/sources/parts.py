@@ -92,6 +92,9 @@ class Parts(Source):
         found = [part.numeric_columns() for part in self._parts]
         return [name for name in self.columns if all(name in each for each in found)]
 
+    def holds_lists(self, column: str | None) -> bool:
+        return any(part.holds_lists(column) for part in self._parts)
+
     def mixed_columns(self) -> list[str]:
         numeric, found = (
             self.numeric_columns(),

@@ -59,7 +59,13 @@ class HeldOut:
     """Answer models that each have not seen a part of the items; of many items, of some of them. See `fit_judge`."""
 
     def __init__(
-        self, answers: Answers, truth: Ints | None = None, *, begin: AnswerModel | None = None, sharpen: bool = True
+        self,
+        answers: Answers,
+        truth: Ints | None = None,
+        *,
+        begin: AnswerModel | None = None,
+        sharpen: bool = True,
+        prior: AnswerModel | None = None,
     ):
         step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
         self.some = np.arange(0, answers.n_items, max(1, step))
@@ -74,8 +80,8 @@ class HeldOut:
             (answers.subset(items), answers.subset(others))
             for items, others in zip(self.items, self.others, strict=True)
         ]
-        self.models = [begin or AnswerModel.empty(answers)] * FOLDS
-        self.sharpen, self.truth, self.shape = sharpen, truth, (len(answers.item), answers.n_classes)
+        self.models = [begin or prior or AnswerModel.empty(answers)] * FOLDS
+        self.prior, self.sharpen, self.truth, self.shape = prior, sharpen, truth, (len(answers.item), answers.n_classes)
 
     def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
         """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
@@ -85,7 +91,7 @@ class HeldOut:
             items, others = self.items[number], self.others[number]
             known = None if self.truth is None else self.truth[others]
             how: dict[str, Any] = {"start": self.models[number], "steps": steps, "sharpen": self.sharpen}
-            model = fit_answer_model(seen, log_p[others], truth=known, **how)
+            model = fit_answer_model(seen, log_p[others], truth=known, prior=self.prior, **how)
             log_f[items], log_answers[self.rows[number]] = model.log_f(log_p[items]), model.log_likelihood(unseen)
             self.models[number] = model
         return log_f, log_answers
@@ -101,12 +107,13 @@ def fit_judge(
     steps: int = STEPS,  # of each answer model, at the most
     sharpen: bool = True,  # whether a sharpness of p is fitted; not where it has its own from the same answers
     n_levels: int | None = None,  # of answers that are levels, not classes
+    prior: AnswerModel | None = None,  # what answer models are shrunk to
 ) -> Judge:
     """Learn how answers come about, beside the logarithms of given probabilities."""
-    begin = AnswerModel.empty(answers) if n_levels is None else LevelModel.begin(answers, n_levels)
+    begin = prior or (AnswerModel.empty(answers) if n_levels is None else LevelModel.begin(answers, n_levels))
     start = start or begin
-    model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps, sharpen=sharpen)
-    held_out = held_out or HeldOut(answers, truth, begin=begin, sharpen=sharpen)
+    model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps, sharpen=sharpen, prior=prior)
+    held_out = held_out or HeldOut(answers, truth, begin=begin, sharpen=sharpen, prior=prior)
     unseen = held_out.fit(log_p, steps)
     temper = find_temper(held_out.answers, *unseen)
     misleading = find_misleading(held_out.answers, *unseen, temper.tau)

@@ -370,18 +370,20 @@ def fit_answer_model(
     truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
     steps: int = STEPS,  # of L-BFGS, at the most
     sharpen: bool = True,  # whether s is fitted; not where p has its sharpness from the same likelihood
+    prior: AnswerModel | None = None,  # the mean of the prior of all numbers, by default 0
 ) -> AnswerModel:
     """Fit the answer model beside given probabilities."""
-    start = start or AnswerModel.empty(answers)
+    start = start or prior or AnswerModel.empty(answers)
     if not len(answers.item):
         return start
-    precision = start.precision()
+    precision, mean = start.precision(), 0.0 if prior is None else prior.flat()
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         value, slope = likelihood(start.like(flat), answers, log_p, truth, sharpen=sharpen)
-        down = precision * flat - slope.flat()
+        off = flat - mean
+        down = precision * off - slope.flat()
         down[-1] *= sharpen  # log_sharpness is the last one
-        return 0.5 * float(precision @ flat**2) - value, down
+        return 0.5 * float(precision @ off**2) - value, down
 
     return start.like(
         minimise(objective, start.flat(), precision + start.curvature(answers), steps=steps, tolerance=TOLERANCE)

@@ -65,8 +65,8 @@ def fit_inputs(
     with threadpool_limits(1):
         if len(x) > LANDMARKS:
             q = vote_shares(answers, truth)
-            evidence = _sum_by(row, shared_confusions(answers, q), len(x))
-            kernels = choose_kernels(x, counts, _mean_by(row, q, len(x)), evidence)
+            evidence = sum_by(row, shared_confusions(answers, q), len(x))
+            kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
         return alternate(Ridge(x, counts, kernels, processes), row, answers, truth=truth, **how)
 
 
@@ -77,6 +77,8 @@ def alternate(
     *,
     truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
     start: AnswerModel | None = None,  # where the answer model begins
+    prior: AnswerModel | None = None,  # and what it is shrunk to
+    begin: tuple[Floats, Floats] | None = None,  # q and evidence to begin with, by default those of the votes
     rounds: int = ROUNDS,  # at the most
     state: State | None = None,  # what `after_round` was given after a round to go on from
     after_round: Callable[[int, State], None] = lambda number, state: None,
@@ -86,11 +88,13 @@ def alternate(
     `after_round` is called after every round but the last, with its number and all that is needed to go on from there.
     """
     held_out, model, likelihoods = (
-        HeldOut(answers, truth, sharpen=False),
-        start or AnswerModel.empty(answers),
+        HeldOut(answers, truth, sharpen=False, prior=prior),
+        start or prior or AnswerModel.empty(answers),
         list[float](),
     )
-    if state is None:
+    if begin is not None:
+        q, evidence = begin
+    elif state is None:
         q = vote_shares(answers, truth)
         evidence = shared_confusions(answers, q)
     else:
@@ -99,11 +103,11 @@ def alternate(
         model = model.like(state["model"])
         held_out.models = [model.like(flat) for flat in state["held_out"]]
     for number in range(len(likelihoods), rounds):
-        p_rows, f = ridge.fit(_mean_by(row, q, len(ridge.weight)), _sum_by(row, evidence, len(ridge.weight)))
+        p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
         first = first if number else p
         steps = LATER_STEPS if number else STEPS
-        how: dict[str, Any] = {"start": model, "held_out": held_out, "steps": steps, "sharpen": False}
+        how: dict[str, Any] = {"start": model, "held_out": held_out, "steps": steps, "sharpen": False, "prior": prior}
         judge = fit_judge(answers, log_of(p), truth=truth, **how)
         posterior, model = judge(answers, log_of(p), truth), judge.model
         changed = (posterior.q.argmax(1) != q.argmax(1)).mean()
@@ -151,13 +155,13 @@ def log_confusions(answers: Answers, q: Floats) -> Floats:
     return np.asarray(np.log(share / share.sum(1, keepdims=True)))
 
 
-def _sum_by(row: Ints, values: Floats, n: int) -> Floats:
+def sum_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the sum of values over the items of each input."""
     found = np.zeros((n, values.shape[1]))
     np.add.at(found, row, values)
     return found
 
 
-def _mean_by(row: Ints, values: Floats, n: int) -> Floats:
+def mean_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the mean of values over the items of each input."""
-    return _sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]
+    return sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]

@@ -210,6 +210,16 @@ class Predictions:
         return self._codes("given_label")
 
     @property
+    def is_of_sets(self) -> bool:
+        """Whether each row is about one class of an answer that is a set of labels."""
+        return "tag" in self.frame and "tag" not in self.pi_columns
+
+    @property
+    def answers(self) -> tuple[Codes, int]:
+        """Codes of the answers (N,), and how many there are: the labels or, of sets, no and yes."""
+        return (self.given % 2, 2) if self.is_of_sets else (self.given, len(self.classes))
+
+    @property
     def predicted(self) -> Codes:
         """Codes of the predicted labels (N,)."""
         return self._codes("predicted_label")

@@ -42,6 +42,8 @@ PREDICTIONS_COLUMNS = {
         "count", "row of the table, counted from 0; only if rows without an answer were skipped", required=False
     ),
     "item": Column("name", "name of the item"),
+    "tagged_item": Column("name", "the item alone; only where answers are sets of labels", required=False),
+    "tag": Column("name", "the class that the row is about; only where answers are sets of labels", required=False),
     "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`", required=False),
     "given_label": Column("label", "the label in the table"),
     "predicted_label": Column("label", "most likely class by the classifier, from the input alone"),
@@ -197,4 +199,4 @@ PREVIEWS_COLUMNS = {
 REASON_PARTS = tuple(name for name in PREDICTIONS_COLUMNS if name.startswith("reason_"))
 _TABLES = PREDICTIONS_COLUMNS | ITEMS_COLUMNS | ANNOTATORS_COLUMNS | ANNOTATOR_CLASSES_COLUMNS
 LABEL_COLUMNS = tuple(name for name, column in _TABLES.items() if column.kind == "label")
-CATEGORY_COLUMNS = ("item", "annotator", "split")
+CATEGORY_COLUMNS = ("item", "tagged_item", "tag", "annotator", "split")

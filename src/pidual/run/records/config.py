@@ -28,6 +28,9 @@ class Read(Record, frozen=True):
     exact_labels: bool
     annotators: list[Count] | None
     no_answer: tuple[str, ...] = ()
+    labels: list[str] | None = None
+    label_separator: str | None = None
+    multi_label: bool = False
 
 
 class Asked(Record, frozen=True):

@@ -93,6 +93,19 @@ class Guard(Record, frozen=True):
     events: list[Event]
 
 
+class LabelSetsLeftOut(Record, frozen=True):
+    """Of answers that are sets of labels: the numbers of classes and of rows, and the rows that are not kept.
+
+    `n_left_out` answers leave a class out that no answer to the item has, and nothing speaks for; `expected_missing` of
+    them should have it.
+    """
+
+    n_classes: Count
+    n_rows: Count
+    n_left_out: Count
+    expected_missing: Number
+
+
 class AnswerChoice(Record, frozen=True):
     """What held-out answers decided where the answer model is worked out.
 
@@ -330,6 +343,8 @@ class Summary(Judged, frozen=True):
         clusters of annotators who copy each other, with items in common and same answers
     gold : GoldEstimates
         what items of known class say about all, from 20 of them on
+    label_sets : LabelSetsLeftOut
+        where answers are sets of labels: number of classes, and rows that are not kept
     from_run : FromRun
         of `fit --from`: the decisions used and what they changed
     seconds_total : float
@@ -358,6 +373,7 @@ class Summary(Judged, frozen=True):
     agreement: Agreement | None = None
     copies: list[CopyGroup] = field(default_factory=list)
     gold: GoldEstimates | None = None
+    label_sets: LabelSetsLeftOut | None = None
     from_run: FromRun | None = None
     seconds_total: Seconds | None = None
     run_id: str = ""

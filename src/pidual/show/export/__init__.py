@@ -67,6 +67,8 @@ def export_run(
         raise UsageError(f"There is no format {quoted(to)} to export to; use one of {', '.join(FORMATS)}.")
     if not 0 <= sure <= 1:
         raise UsageError(f"sure must be between 0 and 1, not {sure}.")
+    if run.summary.label_sets is not None:
+        raise UsageError("Sets of labels are not written yet; predictions.parquet has what to add and to drop.")
     out = Path(out)
     source, roles = open_table(run, table)
     if out.resolve() == Path(source.name).resolve():
