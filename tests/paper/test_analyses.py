@@ -102,6 +102,8 @@ def test_controls_leave_pi_without_meaning_or_give_it_all(run):
         ("pi_dual", ""),
         *(("pi_dual", name) for name in CONTROLS),
     ]
+    shown = dynamics(recipe, lambda fits: run_fits(fits, crowd(), run.keywords["out"] / "controls"))
+    assert list(dict.fromkeys(shown["method"])) == ["ce", "ce, rate 0.2", "pi_dual"]
     gate = table.set_index("variant")["last_gate_auc"]
     assert gate["oracle PI"] > 0.8 > gate["shuffled PI"]
 

@@ -69,18 +69,24 @@ def dynamics(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd.Data
     Returns
     -------
     DataFrame
-        method, epoch; f_correct, f_wrong, noise_correct, noise_wrong on training rows; test_accuracy. All of the last
-        attempt, where the guard made several; on samples of rows (`Recipe.watched`).
+        method (without PI also at the other rates of the recipe's search), epoch; f_correct, f_wrong, noise_correct,
+        noise_wrong on training rows; test_accuracy. All of the last attempt, where the guard made several; on samples
+        of rows (`Recipe.watched`).
     """
     staged = [method for method in methods if METHODS[method].stages > 1]
     if staged:
         raise UsageError(f"dynamics are of one training from beginning to end; '{staged[0]}' has several stages.")
     names = ["f_correct", "f_wrong", "noise_correct", "noise_wrong", "test_accuracy"]
     rows = []
-    for result in run(plan(recipe, methods, 1)):
+    fits = plan(recipe, methods, 1) + _other_rates(recipe, methods, 1)
+    for result in run(sorted(fits, key=lambda fit: methods.index(fit.method))):
         last = max(record["attempt"] for record in result["history"])
         rows += [
-            {"method": result["method"], "epoch": record["epoch"], **{name: record.get(name) for name in names}}
+            {
+                "method": ", ".join(filter(None, [result["method"], result["variant"]])),
+                "epoch": record["epoch"],
+                **{name: record.get(name) for name in names},
+            }
             for record in result["history"]
             if record["attempt"] == last and "f_correct" in record
         ]
@@ -217,10 +223,15 @@ def controls(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR
     """Summary of Pi-DUAL with PI that says nothing, and all there is to say; of others with dropout, at two rates."""
     inner, fits = [method for method in methods if method in ABLATED], plan(recipe, methods, seeds)
     others = [method for method in methods if method not in inner]
+    dropout = {"dropout": {"network.dropout": 0.5}} if recipe.settings.get("network") == "mlp" else {}
+    fits += _other_rates(recipe, methods, seeds) + variants(recipe, others, seeds, dropout)
+    return summarise(run(fits + variants(recipe, inner, seeds, CONTROLS)))
+
+
+def _other_rates(recipe: Recipe, methods: Sequence[str], seeds: int) -> list[Fit]:
+    """Fits of methods without ablations at the learning rates that the recipe searches, but did not choose."""
     changes = {f"rate {rate:g}": {"lr": rate} for rate in recipe.search.get("lr", ())}
-    changes |= {"dropout": {"network.dropout": 0.5}} if recipe.settings.get("network") == "mlp" else {}
-    fits += variants(recipe, others, seeds, changes) + variants(recipe, inner, seeds, CONTROLS)
-    return summarise(run(fits))
+    return variants(recipe, [method for method in methods if method not in ABLATED], seeds, changes)
 
 
 def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
