@@ -1,6 +1,6 @@
 """What items of known class (gold) correct: what is stated against what is true, and whether intervals hold.
 
-    PIDUAL_DATA=DIR python benchmarks/gold.py [--only labelme,...] [--draws 20] [--refits 20] [--folds 10] [--out FILE]
+    PIDUAL_DATA=DIR python benchmarks/gold.py [--only labelme,...] [--draws 200] [--refits 20] [--folds 10] [--out FILE]
 
 For every crowd of crowd_data.py, without x but for LabelMe, gold is drawn from the items whose class is known, 20, 50
 and 200 at a time. Classes of all other items are used to score, and for nothing else. A line is of a crowd, a number of
@@ -174,11 +174,12 @@ def compare(p, truth):
     return [right.mean(), best.mean(), nll, np.abs(off).sum() / len(p)]
 
 
-def draw(judged, way, n, number):
-    """Gold items of a draw."""
+def draw(judged, way, n, number, crowd):
+    """Gold items of a draw, others for each crowd."""
+    seed = [list(CASES).index(crowd), n, number]
     if way == "random":
-        return np.random.default_rng([n, number]).permutation(len(judged.truth))[:n]
-    return choose_items(judged.p0.q.max(1), n, seed=number)
+        return np.random.default_rng(seed).permutation(len(judged.truth))[:n]
+    return choose_items(judged.p0.q.max(1), n, seed=seed)
 
 
 def mean(scored):
@@ -203,7 +204,7 @@ def run(name, draws, refits, log):
             continue
         scored = []
         for number in range(count):
-            gold, judged = draw(first, way, n, number), first
+            gold, judged = draw(first, way, n, number, name), first
             if refit != "no":
                 judged = crowd.fit(first.code[gold])
             for fold in range(FOLDS if refit == "folds" else 0):
@@ -215,7 +216,7 @@ def run(name, draws, refits, log):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CASES))
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--refits", type=int, default=20, help="draws with refit all")
     parser.add_argument("--folds", type=int, default=10, help="draws with refit folds")
     parser.add_argument("--out", type=Path, default=RESULTS / "gold.jsonl")

@@ -49,7 +49,10 @@ def pages(detection):
             "gold stated": gold_table(read_rows(RESULTS / "gold.jsonl")),
             "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
-        "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
+        "llm_judges.md": {
+            "language models": judges_table(load("real_crowds")),
+            "panels of judges": panels_table(read_rows(RESULTS / "judges.jsonl")),
+        },
         **method_results(crowds),
     }
 
@@ -256,6 +259,27 @@ def judges_table(results):
         for key, title in titles.items()
     ]
     return markdown(pd.DataFrame(rows))
+
+
+def panels_table(rows):
+    """How far what a run states of a panel is from what is true, without gold and with."""
+    titles = {"accuracy": "consensus right", "noise": "wrong verdicts", "passing": "answers that pass"}
+    lines = []
+    for name, title in titles.items():
+        before, now, low, high, true = pd.DataFrame([row[name] for row in rows]).to_numpy().T
+        off = abs(now - true)
+        lines.append(
+            {
+                "": title,
+                "without gold, off by": f"{100 * abs(before - true).mean():.1f}",
+                "with gold": f"{100 * off.mean():.1f}",
+                "within 3 points": f"{(off <= 0.03).mean():.0%}",
+                "mean of stated - true": f"{100 * (now - true).mean():+.1f}",
+                "95% intervals hold": f"{((low <= true) & (true <= high)).mean():.0%}",
+                "half their width": f"{50 * (high - low).mean():.1f}",
+            }
+        )
+    return markdown(pd.DataFrame(lines))
 
 
 def shown(value, form):

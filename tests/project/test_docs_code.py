@@ -44,7 +44,9 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "fit wide.csv --annotators 'rater_*' --no-x": 0,
     },
     "docs/llm_judges.md": {
-        "fit judgments.jsonl --annotator model --pi model,prompt,order,length,logprob --x-text text --keep-ids": 0
+        "fit judgements.jsonl --annotator judge --label verdict --no-answer unsure --pi judge,order,words,logprob "
+        "--no-x --keep-ids": 0,
+        "next runs/judgements --gold 100 --out gold.csv": 0,
     },
 }
 WRITES = {"docs/llm_judges.md"}  # pages whose code writes the files that their calls read

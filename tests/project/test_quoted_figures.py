@@ -80,6 +80,22 @@ def test_language_models():
     assert missing("llm_judges.md", phrases) == []
 
 
+def test_a_panel_of_judges():
+    rows = [json.loads(line) for line in (RESULTS / "judges.jsonl").read_text().splitlines()]
+    assert len(rows) == 40
+
+    def cells(name):
+        before, now, low, high, true = (f"{100 * value:.1f}%" for value in rows[0][name])
+        return f"{before} | {now} ({low} to {high}) | {true} |"
+
+    doubtful = sum(row["verdict"] == "doubtful" for row in rows)
+    bias, low, high = (f"{100 * value:.0f}" for value in rows[0]["words"])
+    phrases = [*map(cells, ("accuracy", "noise", "passing")), f"`doubtful` for {doubtful} of the 40"]
+    phrases += [f"'pass' {bias} points more often than their items deserve (95%: {low} to {high})"]
+    phrases += [f"It is {100 * rows[0]['true_words']:.0f} points", f"By majority, {100 * rows[0]['passed']:.1f}% pass"]
+    assert missing("llm_judges.md", phrases) == []
+
+
 def test_settings():
     of = real_crowds()
     phrases = [
