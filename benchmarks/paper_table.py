@@ -58,24 +58,6 @@ def paper_table(summary):
     return markdown(pd.DataFrame(rows))
 
 
-def short_paper_table(summary):
-    """Return accuracies of the paper's main table, of the selected epoch, each with ours beside it, in Markdown."""
-    shown = [name for name in PAPER_DATASETS if len(our_rows(summary, name)[0])]
-    rows = []
-    for method in (method for method, variant, values in paper_rows() if not variant and values != GATE_VALUES):
-        cells = {"method": method}
-        for dataset in shown:
-            ours, source = our_rows(summary, dataset)
-            found = ours[(ours["method"] == method) & (ours["variant"] == "")].to_dict("records")
-            numbers = [paper_number(dataset, method, "selected_accuracy")]
-            numbers += [(row["selected_accuracy"], None) for row in found]
-            stands_in = source.split(",")[0]
-            title = dataset if dataset.split(":")[0] == stands_in.split(":")[0] else f"{dataset} / {stands_in}"
-            cells[title] = " / ".join(f"{number[0]:.1f}" for number in numbers) if all(numbers) and found else ""
-        rows.append(cells)
-    return markdown(pd.DataFrame(rows))
-
-
 def paper_rows():
     """Return the rows of the paper's main tables: method, variant, and the value that stands in each column."""
     values = {TITLES[name]: name for name in MAIN_VALUES}

@@ -12,15 +12,17 @@ from pathlib import Path
 import choices_table
 import cutoffs_table
 import detection_table
+import human_table
 import loop_table
 import methods
 import pandas as pd
 import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
-from paper_table import every_paper_table, markdown, paper_table, short_paper_table
+from paper_table import every_paper_table, markdown, paper_table
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
+from pidual.learn.methods import METHODS
 from pidual.paper.summary import TITLES, summarise, summary_cells
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -34,8 +36,6 @@ SHORT = {  # datasets of the recipes, as in the columns of a table
     "cifar10_pi:low": "CIFAR-10-PI low",
     "digits_pi:high": "Digits-PI high",
     "digits_pi:low": "Digits-PI low",
-    "cifar10n:worst": "CIFAR-10N",
-    "cifar100n:fine": "CIFAR-100N",
     "cifar10s": "CIFAR-10S",
     "labelme:test": "LabelMe",
 }
@@ -45,10 +45,10 @@ MADE = ("date", "commit", "hardware", "torch")
 
 
 def short_tables(every):
-    """Those of docs/paper/results.md by name: one for the recipes, one beside the paper's, and a few as they are."""
-    summary = summarise(read_fits())
-    kept = ("pi_information", "results about", "results cost", "methods about", "ablations last_accuracy")
-    return {"recipes": overview(summary), "paper": short_paper_table(summary)} | {name: every[name] for name in kept}
+    """Those of docs/paper/results.md by name: of human labels, one for the other recipes, and a few as they are."""
+    fits = read_fits()
+    kept = ("pi_information", "results about", "results cost", "methods about")
+    return human_table.tables(fits) | {"recipes": overview(summarise(fits))} | {name: every[name] for name in kept}
 
 
 def overview(summary):
@@ -60,7 +60,7 @@ def overview(summary):
     wide = rows.assign(cell=cells, name=names).pivot_table(
         index="name", columns="dataset", values="cell", aggfunc="first", sort=False
     )
-    ordered = wide.reindex(sorted(wide.index, key=list(names).index)).fillna("")
+    ordered = wide.reindex(sorted(wide.index, key=lambda name: [*METHODS].index(name.split(",")[0]))).fillna("")
     return markdown(ordered[list(SHORT)].rename(columns=SHORT).rename_axis("method", columns=None).reset_index())
 
 
@@ -94,9 +94,11 @@ def recipe_tables(fits):
     """A table for every dataset, the paper's numbers beside ours, what-if questions, and what the fits cost."""
     summary = summarise(fits)
     made = {"paper": paper_table(summary), "what if": what_if_table(fits)}
-    for dataset, rows in summary[summary["variant"].isin(["", CLEAN])].groupby("dataset"):
+    shown = summary["variant"].isin(["", CLEAN]) & summary["dataset"].isin(SHORT)
+    for dataset, rows in summary[shown].groupby("dataset"):
         made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
     made["gate start"] = gate_table([fit for fit in fits if fit["method"] == "pi_dual"])
+    fits = [fit for fit in fits if fit["dataset"] in SHORT]
     about = {key: sorted({fit["about"][key] for fit in fits}) for key in MADE}
     made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
     hours = sum(fit["seconds"] for fit in fits) / 3600
@@ -130,7 +132,7 @@ def gate_table(fits):
             "AUC, last epoch": fit["last"]["auc"],
         }
         for fit in fits
-        if fit["variant"] == "" or fit["variant"].startswith(GATE_START)
+        if "gate_bias" in fit["settings"] and (fit["variant"] == "" or fit["variant"].startswith(GATE_START))
     ]
     table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean().round(4)  # 50.45 is 50.5 here too
     tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
