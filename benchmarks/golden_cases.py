@@ -178,13 +178,13 @@ def estimator(case):
     pi = frame[["annotator", "seconds"]]
     rows = x[frame["item"]]
     kinds = {
-        "closed": pidual.PiDualClassifier(random_state=0),
-        "trained": pidual.PiDualClassifier("pi_dual", epochs=2, network="mlp", network__width=8, random_state=0),
+        "closed": pidual.CrowdClassifier(random_state=0),
+        "trained": pidual.PiDualClassifier(epochs=2, network="mlp", network__width=8, random_state=0),
     }
     for name, model in kinds.items():
         model.fit(rows, frame["label"], pi=pi)
         model.save(f"saved_{name}")
-        loaded = pidual.PiDualClassifier.load(f"saved_{name}")
+        loaded = type(model).load(f"saved_{name}")
         for words, each in ((name, model), (f"{name}, loaded", loaded)):
             case.record(f"{words}: probabilities", each.predict_proba(np.load("x_test.npy")))
             case.record(f"{words}: labels", each.predict(np.load("x_test.npy")))
@@ -202,15 +202,15 @@ def estimator_around_another(case):
     from sklearn.model_selection import cross_val_score
 
     frame, x = pd.read_csv("one_each.csv"), np.load("x.npy")
-    model = pidual.PiDualClassifier(estimator=LogisticRegression(), random_state=0).fit(x, frame["label"])
+    model = pidual.CrowdClassifier(estimator=LogisticRegression(), random_state=0).fit(x, frame["label"])
     case.record("issues", model.find_label_issues())
     case.record("probabilities", model.predict_proba(x))
-    case.record("scores", cross_val_score(pidual.PiDualClassifier(random_state=0), x, frame["label"], cv=2))
+    case.record("scores", cross_val_score(pidual.CrowdClassifier(random_state=0), x, frame["label"], cv=2))
 
 
 def estimator_of_run(case):
     """The classifier of a run."""
-    model = pidual.PiDualClassifier.from_run("run")
+    model = pidual.CrowdClassifier.from_run("run")
     case.record("probabilities", model.predict_proba(np.load("x_test.npy")))
     case.record("issues", model.find_label_issues())
 

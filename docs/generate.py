@@ -99,7 +99,7 @@ def options() -> str:
 {WRITTEN}
 
 Pass any option on this page with `pidual fit --set NAME=VALUE`, and options of the network with `--set network.NAME=VALUE`. The most common ones also have their own flags ([the command line](cli.md)).
-In Python: `PiDualClassifier(training__clip=1.0, method__lam=7, network__width=64)`, or `FitOptions(options={{"clip": 1.0, "lam": 7, "network.width": 64}})`.
+In Python: `PiDualClassifier("elr", training__clip=1.0, method__lam=7, network__width=64)`, or `FitOptions(options={{"clip": 1.0, "lam": 7, "network.width": 64}})`.
 The table lists the defaults of the code. `pidual fit` replaces some of them depending on the method and the size of the data ([how](settings.md)); `config.json` of a run records the values that were used.
 
 ## Training

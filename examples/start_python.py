@@ -15,9 +15,9 @@ y = np.where(wrong, rng.integers(0, 10, len(item)), digits[item])
 pi = pd.DataFrame({"annotator": np.array(["ann", "bob", "cho", "dee", "fay"])[who]})
 pi["seconds"] = rng.lognormal(np.where(wrong, 0.5, 1.5), 0.4)
 
-from pidual import PiDualClassifier
+from pidual import CrowdClassifier
 
-model = PiDualClassifier(random_state=0).fit(X, y, pi=pi)
+model = CrowdClassifier(random_state=0).fit(X, y, pi=pi)
 accuracy = (model.predict(images[300:] / 16) == digits[300:]).mean()  # no privileged information needed
 print(f"accuracy on 1,497 new images: {accuracy:.1%}")
 

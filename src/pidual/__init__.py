@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api.classifier import PiDualClassifier
+    from .api.classifier import CrowdClassifier, PiDualClassifier
     from .api.cleanlab import find_label_issues
     from .api.fit import fit_table
     from .api.judge import judge
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnnotationTable": "data",
     "Callback": "learn.engine",
+    "CrowdClassifier": "api.classifier",
     "DataError": "errors",
     "DataWarning": "errors",
     "DivergedError": "errors",
@@ -62,6 +63,7 @@ __all__ = [
     "METHODS",
     "AnnotationTable",
     "Callback",
+    "CrowdClassifier",
     "DataError",
     "DataWarning",
     "DivergedError",

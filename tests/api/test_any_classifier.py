@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from pidual import PiDualClassifier
+from pidual import CrowdClassifier, PiDualClassifier
 from pidual.api.any_classifier import check_classifier, fit_soft, probabilities
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import DataWarning, UsageError
@@ -34,7 +34,7 @@ def rows(crowd):
 @pytest.fixture(scope="module")
 def fitted(crowd):
     x, label, pi = rows(crowd)
-    model = PiDualClassifier("latent_truth", estimator=LogisticRegression(warm_start=True), random_state=0)
+    model = CrowdClassifier(estimator=LogisticRegression(warm_start=True), random_state=0)
     return model.fit(x, label, pi=pi)
 
 
@@ -59,7 +59,7 @@ def test_a_label_does_not_reach_the_classifier_that_judges_it():
     rng = np.random.default_rng(0)
     x = np.repeat(rng.normal(size=(150, 4)), 2, axis=0) + 1e-3 * rng.normal(size=(300, 4))
     label = rng.integers(0, 2, 300)
-    model = PiDualClassifier("latent_truth", estimator=ExtraTreesClassifier(50, random_state=0), random_state=0)
+    model = CrowdClassifier(estimator=ExtraTreesClassifier(50, random_state=0), random_state=0)
     model.fit(x, label)
     agreement = (model.find_label_issues()["predicted_label"] == label).mean()
     assert abs(agreement - 0.5) < 0.1
@@ -68,7 +68,7 @@ def test_a_label_does_not_reach_the_classifier_that_judges_it():
 def test_boosted_trees(crowd):
     x, label, pi = rows(crowd)
     estimator = HistGradientBoostingClassifier(max_iter=15)
-    model = PiDualClassifier("latent_truth", estimator=estimator, random_state=0).fit(x, label, pi=pi)
+    model = CrowdClassifier(estimator=estimator, random_state=0).fit(x, label, pi=pi)
     alone = HistGradientBoostingClassifier(max_iter=15).fit(crowd.x, votes(crowd)).score(crowd.x_test, crowd.y_test)
     assert model.score(crowd.x_test, crowd.y_test) >= alone
     assert not hasattr(estimator, "classes_")  # the user's own stays as it is
@@ -77,13 +77,13 @@ def test_boosted_trees(crowd):
 def test_missing_values_reach_an_estimator_that_takes_them(crowd):
     x, label, pi = rows(crowd)
     holes = np.where(np.random.default_rng(0).random(crowd.x.shape) < 0.1, np.nan, crowd.x)
-    trees = PiDualClassifier(estimator=HistGradientBoostingClassifier(max_iter=15), random_state=0)
+    trees = CrowdClassifier(estimator=HistGradientBoostingClassifier(max_iter=15), random_state=0)
     assert get_tags(trees).input_tags.allow_nan
     assert trees.fit(holes[crowd.frame["item"]], label, pi=pi).score(crowd.x_test, crowd.y_test) > 0.7
     assert np.isfinite(trees.predict_proba(holes)).all()
     with pytest.raises(ValueError, match="infinity"):
         trees.predict_proba(np.full((1, x.shape[1]), np.inf))
-    plain = PiDualClassifier(estimator=LogisticRegression())
+    plain = CrowdClassifier(estimator=LogisticRegression())
     assert not get_tags(plain).input_tags.allow_nan
     with pytest.raises(ValueError, match="NaN"):
         plain.fit(holes[crowd.frame["item"]], label)
@@ -103,7 +103,7 @@ def test_labels_are_text_and_rows_have_weights(crowd):
     names = np.array(["ant", "bee", "cat", "dog"])[label]
     weight = np.ones(len(x))
     weight[:30] = 0
-    model = PiDualClassifier("latent_truth", estimator=LogisticRegression(), random_state=0)
+    model = CrowdClassifier(estimator=LogisticRegression(), random_state=0)
     model.fit(x, names, pi=pi, sample_weight=weight)
     assert set(model.predict(crowd.x_test)) <= set(names)
     assert len(model.find_label_issues()) == len(x)
@@ -112,7 +112,7 @@ def test_labels_are_text_and_rows_have_weights(crowd):
 
 def test_a_classifier_without_weights_gets_the_most_likely_class(crowd):
     x, label, pi = rows(crowd)
-    model = PiDualClassifier("latent_truth", estimator=KNeighborsClassifier(), random_state=0)
+    model = CrowdClassifier(estimator=KNeighborsClassifier(), random_state=0)
     with pytest.warns(DataWarning, match="takes no sample weights: it was fitted to the most probable class"):
         model.fit(x, label, pi=pi)
     assert model.score(crowd.x_test, crowd.y_test) > 0.6
@@ -146,18 +146,19 @@ def test_rows_of_soft_labels_are_a_fit_to_copies():
         ({"estimator": RidgeClassifier()}, "must have predict_proba, which RidgeClassifier has not"),
         ({"estimator": LogisticRegression}, "the class LogisticRegression .*make an object of it"),
         ({"estimator": LogisticRegression(), "epochs": 3}, "epochs is for networks"),
-        ({"estimator": LogisticRegression(), "method": "ce"}, "needs method='latent_truth'"),
-        ({"estimator": LogisticRegression(), "setting": "paper"}, "setting is for networks"),
+        ({"estimator": LogisticRegression(), "method": "ce"}, "CrowdClassifier has no parameter 'method'"),
     ],
 )
 def test_what_is_refused(crowd, options, said):
     x, label, _ = rows(crowd)
     with pytest.raises(UsageError, match=said):
-        PiDualClassifier(**{"method": "latent_truth"} | options).fit(x, label)
+        CrowdClassifier(**options).fit(x, label)
+    with pytest.raises(UsageError, match=r"is for CrowdClassifier\(estimator=\.\.\.\)\.$"):
+        PiDualClassifier(estimator=LogisticRegression()).fit(x, label)
 
 
 def test_annotators_are_optional(crowd):
     x, label, _ = rows(crowd)
-    model = PiDualClassifier("latent_truth", estimator=LogisticRegression(), random_state=0).fit(x, label)
+    model = CrowdClassifier(estimator=LogisticRegression(), random_state=0).fit(x, label)
     assert model.annotators_ is None
     assert isinstance(model.find_label_issues(), pd.DataFrame)

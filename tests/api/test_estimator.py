@@ -28,6 +28,7 @@ from torch import nn
 import pidual
 from pidual import (
     AnnotationTable,
+    CrowdClassifier,
     DataError,
     DataWarning,
     FitOptions,
@@ -46,7 +47,11 @@ from pidual.learn.engine.fit import Trainer, make_fabric
 from pidual.metrics import detection_auc
 from pidual.run.predictions import read_frame
 
-pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+pytestmark = [
+    pytest.mark.runs_first,
+    pytest.mark.shapes_unchecked,
+    pytest.mark.filterwarnings("ignore:There is no privileged information"),
+]
 
 NAMES = np.array(["cat", "dog", "owl"])
 
@@ -102,9 +107,38 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
-def test_scikit_learn_checks_of_the_defaults(estimator, check):
+@parametrize_with_checks([CrowdClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
+def test_scikit_learn_checks_of_the_crowd_classifier(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
+def test_scikit_learn_checks_of_the_pi_dual_classifier(estimator, check):
+    check(estimator)
+
+
+def test_each_classifier_does_what_the_command_does_by_its_name(tmp_path):
+    crowd = make_crowd(60, 6, 1, n_classes=3, n_features=5, noise=0.3, seed=1)
+    X, y, pi = crowd.x, crowd.frame["label"], crowd.frame[["annotator", "seconds"]]
+    table = AnnotationTable.from_frame(crowd.frame, pi=list(pi), keep_ids=True)
+    pi_dual = PiDualClassifier(epochs=5, random_state=4)
+    for model, how in (
+        (CrowdClassifier(), FitOptions()),
+        (pi_dual, FitOptions("pi_dual", options={"epochs": 5}, seed=4)),
+    ):
+        run = fit_table(table, load_inputs(crowd.x), tmp_path / how.method, how)
+        p = model.fit(X, y, pi).predict_proba(crowd.x_test)
+        np.testing.assert_allclose(p, run.predict(crowd.x_test).filter(like="p_"), atol=1e-4)
+        assert model.summary_.n_issues == run.summary.n_issues
+
+
+def test_pi_dual_without_pi_says_what_it_has(X, y):
+    with pytest.warns(DataWarning, match="^There is no privileged information: Pi-DUAL has nothing to explain wrong"):
+        quick(epochs=1).fit(X, y)
+    with pytest.warns(DataWarning, match="^There is no privileged information: Pi-DUAL has random PI alone; give PI"):
+        quick(epochs=1, method__random_pi=4).fit(X, y)
 
 
 def test_rows_without_weight_are_judged_but_not_learned_from(X, y, pi):
@@ -385,7 +419,7 @@ def test_callbacks(X, y, pi):
     assert len(set(stop.seen)) == 2
     assert clone(model).get_params()["callbacks"][0].epoch == 1
     with pytest.raises(UsageError, match="callbacks is for networks"):
-        PiDualClassifier(estimator=LogisticRegression(), callbacks=[stop]).fit(X, y)
+        CrowdClassifier(estimator=LogisticRegression(), callbacks=[stop]).fit(X, y)
 
 
 # --- the prediction network ---
@@ -487,6 +521,7 @@ def test_labels_of_any_type(X, y, labels):
     np.testing.assert_array_equal(model.find_label_issues()["given_label"].to_numpy(given.dtype), given)
 
 
+@pytest.mark.filterwarnings("ignore:PI explained hardly any label")
 def test_images(crowd):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 120)
@@ -581,7 +616,7 @@ def test_missing_labels_are_named(X, y, missing):
     labels = np.where(y == y[0], "a", "b").astype(object)
     labels[[3, 5]] = missing
     with pytest.raises(DataError, match=r"y is missing in row 3 \(counted from 0\) and in 1 more; leave such rows out"):
-        PiDualClassifier().fit(X, labels)
+        CrowdClassifier().fit(X, labels)
 
 
 def test_names_with_a_meaning_of_their_own():
@@ -720,7 +755,7 @@ def test_the_command_gives_the_same_answer(tmp_path, by):
     code, _, err = run_cli([*args, "--out", tmp_path / "run", "-q"])
     assert code == 0, err
     told = read_frame(tmp_path / "run" / "predictions.parquet")
-    issues = PiDualClassifier(random_state=3).fit(x, frame["label"], frame[columns]).find_label_issues()
+    issues = CrowdClassifier(random_state=3).fit(x, frame["label"], frame[columns]).find_label_issues()
     for name in ("is_label_issue", "label_quality", "given_label", "predicted_label", "gate"):
         np.testing.assert_array_equal(issues[name].to_numpy(), told[name].to_numpy())
 
@@ -985,7 +1020,7 @@ def test_parameters_that_are_objects_are_never_read_from_a_folder(X, saved_ce, t
     folder = shutil.copytree(saved_ce, tmp_path / "model")
     change_json(lambda saved: saved["parameters"].update(estimator="x", callbacks=[1], module=2, self=3))(folder)
     loaded = PiDualClassifier.load(folder)
-    assert (loaded.estimator, loaded.callbacks, loaded.module) == (None, None, None)
+    assert (loaded.callbacks, loaded.module) == (None, None)
     assert len(loaded.predict(X)) == len(X)
 
 
@@ -1031,7 +1066,8 @@ def test_what_is_given_twice_or_in_the_wrong_place_is_refused(X, y, options, sai
 def test_a_run_becomes_a_classifier(crowd, tmp_path, options):
     table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"], keep_ids=True)
     run = fit_table(table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "run", options)
-    model = PiDualClassifier.from_run(tmp_path / "run")
+    kind = PiDualClassifier if options.options else CrowdClassifier
+    model = kind.from_run(tmp_path / "run")
     said = run.predict(crowd.x.astype(np.float32))
     assert model.predict(crowd.x).tolist() == said["predicted_label"].tolist()
     assert len(model.find_label_issues()) == len(crowd.frame)
@@ -1042,10 +1078,16 @@ def test_a_run_becomes_a_classifier(crowd, tmp_path, options):
     )
     if not options.options:  # of which nothing is drawn at random
         np.testing.assert_allclose(again.predict_proba(crowd.x), model.predict_proba(crowd.x), atol=1e-6)
-    assert (
-        PiDualClassifier.load(model.save(tmp_path / "model")).predict(crowd.x).tolist()
-        == model.predict(crowd.x).tolist()
-    )
+    folder = model.save(tmp_path / "model")
+    assert kind.load(folder).predict(crowd.x).tolist() == model.predict(crowd.x).tolist()
+    other = CrowdClassifier if options.options else PiDualClassifier
+    with pytest.raises(UsageError, match=rf"model is a {kind.__name__}; read it with {kind.__name__}\.load\.$"):
+        other.load(folder)
+    if options.options:
+        with pytest.raises(UsageError, match=r"by the method 'pi_dual'; use PiDualClassifier\.from_run\.$"):
+            CrowdClassifier.from_run(run)
+    else:
+        assert PiDualClassifier.from_run(run).method == "latent_truth"
 
 
 def test_a_run_on_columns_knows_their_names(crowd, tmp_path):
@@ -1070,16 +1112,15 @@ def test_a_run_without_inputs_becomes_no_classifier(crowd, tmp_path):
 def test_parameters_that_are_set_after_a_fit_change_the_next_fit_only(X, y, tmp_path):
     model = quick("ce", epochs=1).fit(X, y)
     before = model.predict(X).tolist()
-    model.set_params(estimator=LogisticRegression(), module=nn.Linear(5, 3))
+    model.set_params(module=nn.Linear(5, 3))
     assert model.predict(X).tolist() == before
     assert PiDualClassifier.load(model.save(tmp_path / "model")).predict(X).tolist() == before
-    other = PiDualClassifier(estimator=LogisticRegression(), random_state=0).fit(X, y)
+    other = CrowdClassifier(estimator=LogisticRegression(), random_state=0).fit(X, y)
     before = other.predict(X).tolist()
     assert other.set_params(estimator=None).predict(X).tolist() == before
     with pytest.raises(UsageError, match="use joblib"):
         other.save(tmp_path / "other")
-    other.set_params(method="ce", epochs=1).fit(X, y)
-    assert not hasattr(other, "estimator_")
+    assert not hasattr(other.fit(X, y), "estimator_")
 
 
 def test_verbose_shows_progress(X, y, capsys):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from command_line import run_cli
 
-from pidual import DataError, DataWarning, PiDualClassifier
+from pidual import CrowdClassifier, DataError, DataWarning
 from pidual.data import AnnotationTable, load_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.checks import check_pi, determined_share, find_label_columns, neighbour_share
@@ -201,4 +201,4 @@ def test_the_estimator_names_the_column(data):
     x, label, who = data
     for answer in label, np.unique(label, return_inverse=True)[1]:
         with pytest.raises(DataError, match="PI column 'answer' of pi determines the label"):
-            PiDualClassifier().fit(x, label, pi=pd.DataFrame({"annotator": who, "answer": answer}))
+            CrowdClassifier().fit(x, label, pi=pd.DataFrame({"annotator": who, "answer": answer}))

@@ -13,7 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run_cli
 
-from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
+from pidual import (
+    AnnotationTable,
+    CrowdClassifier,
+    DataError,
+    DataWarning,
+    PiDualClassifier,
+    UsageError,
+    load_inputs,
+    read_table,
+)
 from pidual.api.privacy import make_table
 from pidual.data.people import (
     MAYBE_ADDRESS,
@@ -353,7 +362,7 @@ def test_no_id_is_in_a_saved_estimator(column):
     index = pd.MultiIndex.from_arrays([range(200), frame[column]], names=["row", column])
     X = pd.DataFrame(rng.normal(size=(200, 3)), index=index, columns=list("abc"))
     pi = frame[[column]].assign(annotator=frame[column], tool=rng.choice(["web", f"{SECRET}@b.org"], 200))
-    model = PiDualClassifier(random_state=0).fit(X, frame["label"].to_numpy(), pi=pi)
+    model = CrowdClassifier(random_state=0).fit(X, frame["label"].to_numpy(), pi=pi)
     assert SECRET.encode() not in pickle.dumps(model)
     assert SECRET not in json.dumps([model.summary_.to_json(), model.history_])
     assert SECRET not in " ".join(model.label_issues_["reason"])
@@ -460,7 +469,7 @@ def test_kinds_that_do_not_fit_people_show_nobody():
         ids = np.where(rng.random(60) < 0.8, numbers, names) if kind == "number" else names
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = PiDualClassifier(pi_kinds={"annotator": kind})
+            model = CrowdClassifier(pi_kinds={"annotator": kind})
             try:
                 said = pickle.dumps(model.fit(x, y, pi=pd.DataFrame({"annotator": ids}))).decode("latin-1")
             except DataError as error:
@@ -481,6 +490,6 @@ def test_an_index_of_annotators_is_not_saved():
     rng = np.random.default_rng(0)
     who = np.array(["carol.secret", "bob.secret", "dora.secret"])[rng.integers(3, size=60)]
     x = pd.DataFrame(rng.normal(size=(60, 3)), index=who)
-    model = PiDualClassifier().fit(x, rng.integers(2, size=60), pi=pd.DataFrame({"annotator": who}, index=who))
+    model = CrowdClassifier().fit(x, rng.integers(2, size=60), pi=pd.DataFrame({"annotator": who}, index=who))
     assert "carol.secret" in model.label_issues_.index
     assert b".secret" not in pickle.dumps(model)

@@ -11,7 +11,7 @@ import torch
 from command_line import run_cli, write_crowd, write_key
 from stored_state import read_state, write_state
 
-from pidual import PiDualClassifier
+from pidual import CrowdClassifier
 from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
@@ -98,7 +98,7 @@ def test_the_setting_of_the_paper_is_pi_dual(crowd, tmp_path):
 def test_the_estimator_has_the_same_default():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(30, 3)), np.arange(30) % 2
-    model = PiDualClassifier().fit(x, y)
+    model = CrowdClassifier().fit(x, y)
     assert type(model.method_).__name__ == "FittedTruth"
     assert sum(model.model_selection_[0].kernels.values()) == pytest.approx(1)
 

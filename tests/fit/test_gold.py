@@ -7,7 +7,7 @@ from command_line import run_cli
 
 import pidual.fit.predict
 from pidual import judge
-from pidual.api.classifier import PiDualClassifier
+from pidual.api.classifier import CrowdClassifier
 from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import AnnotationTable, Inputs
@@ -204,7 +204,7 @@ def test_a_classifier_learns_from_gold():
     x[:, 0] += 2 * y
     said = np.where(rng.random((200, 3)) < 0.7, y[:, None], 1 - y[:, None])
     rows, truth = np.repeat(np.arange(200), 3), np.where(np.arange(200) < 60, y.astype(float), np.nan)
-    found = PiDualClassifier(random_state=0).fit(x[rows], said.ravel(), np.tile(list("abc"), 200), truth=truth[rows])
+    found = CrowdClassifier(random_state=0).fit(x[rows], said.ravel(), np.tile(list("abc"), 200), truth=truth[rows])
     gold = found.summary_.gold
     assert gold.n_gold == 60
     assert gold.noise.low <= (said != y[:, None]).mean() <= gold.noise.high

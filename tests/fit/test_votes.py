@@ -156,7 +156,7 @@ def test_a_killed_second_fit_is_continued(copied, tmp_path):
 def test_a_pickle_does_not_name_those_who_copy(copied):
     frame, y, _ = copied
     x = np.eye(3)[y] * 4 + np.random.default_rng(0).normal(size=(300, 3))
-    model = pidual.PiDualClassifier(estimator=LogisticRegression(), random_state=0)
+    model = pidual.CrowdClassifier(estimator=LogisticRegression(), random_state=0)
     with pytest.warns(DataWarning, match="ann and bob gave the same answers"):
         model.fit(np.tile(x, (3, 1)), frame["label"], pi=frame[["annotator"]])
     assert model.summary_.copies[0].annotators == ["ann", "bob"]

@@ -12,6 +12,7 @@ def test_the_public_names_are_these():
         "METHODS",
         "AnnotationTable",
         "Callback",
+        "CrowdClassifier",
         "DataError",
         "DataWarning",
         "DivergedError",

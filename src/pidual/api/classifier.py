@@ -1,4 +1,4 @@
-"""PiDualClassifier: scikit-learn's contract over the engine and detection."""
+"""CrowdClassifier and PiDualClassifier: scikit-learn's contract over the fits and detection."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -55,26 +55,21 @@ OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how
 OPTION_WORDS = "training__, method__ or network__"
 
 
-class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classifier for labels that cannot be fully trusted.
+class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classifier for labels that cannot be fully trusted: what `CrowdClassifier` and `PiDualClassifier` share.
 
     Parameters
     ----------
-    method : str, default="auto"
-        A method listed by `pidual methods`; "auto" chooses from the data.
-    setting : {"default", "paper"}, default="default"
-        Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
-        WRN-28-10.
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
         are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
         uint8), not standardised. By default latent_truth trains none for vectors, which it works out; other methods
         have an MLP. For images (N, C, H, W) it is a small CNN. Both are on standardised inputs.
     estimator : scikit-learn classifier, default=None
-        Instead of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
-        copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
-        fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True continues from its
-        weights in each round. Where its tags allow missing values, X may have NaN.
+        Instead of a network, for `CrowdClassifier` alone: any classifier with predict_proba, such as
+        HistGradientBoostingClassifier(). It is copied and fitted in a few rounds, to classes weighted by how likely
+        they are (to the most likely ones if its fit takes no sample_weight). One that has warm_start=True continues
+        from its weights in each round. Where its tags allow missing values, X may have NaN.
     network : str, default=None
         Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
     epochs, batch_size, lr : optional
@@ -130,25 +125,14 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
     estimator_ : scikit-learn classifier
         The fitted copy of `estimator`, where one was given; its classes are numbers by the order of `classes_`.
-
-    Examples
-    --------
-    >>> from pidual import PiDualClassifier
-    >>> from pidual.data.datasets.synthetic import make_crowd
-    >>> crowd = make_crowd(seed=0)
-    >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
-    >>> model = PiDualClassifier().fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
-    >>> list(model.find_label_issues().columns[:4])
-    ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
     """
 
+    method, setting = "latent_truth", "default"
     summary_: Summary
 
     def __init__(
         self,
-        method: str = "auto",
         *,
-        setting: str = "default",
         module: nn.Module | Callable[[], nn.Module] | None = None,
         estimator: Any = None,
         network: str | None = None,
@@ -165,8 +149,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         random_state: Any = None,
         **options: Any,
     ):
-        self.method = method
-        self.setting = setting
         self.module = module
         self.estimator = estimator
         self.network = network
@@ -278,13 +260,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _check_estimator_alone(self, options: FitOptions) -> None:
         """Refuse options of a network beside an estimator."""
-        if self.method not in ("auto", "latent_truth"):
-            raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
         of_networks = ("module", "network", "epochs", "batch_size", "lr", "callbacks")
         given = [name for name in of_networks if getattr(self, name) is not None]
         given += [name for name in self._options if name.startswith(("training__", "network__"))]
-        if given or self.setting != "default":
-            raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
+        if given:
+            raise UsageError(f"{given[0]} is for networks, and estimator takes their place; give one.")
         if options.options:
             raise UsageError(
                 f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
@@ -417,11 +397,13 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         named = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
         settings = {name: value for name, value in named.items() if value is not None}
         for name, value in self._options.items():
+            if name == "estimator":
+                raise UsageError("An estimator in place of a network is for CrowdClassifier(estimator=...).")
             if not is_option(name):
-                raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
+                raise UsageError(f"{type(self).__name__} has no parameter {name!r}; options begin with {OPTION_WORDS}.")
             word, _, key = name.partition("__")
             if name == "training__seed":
-                raise UsageError("The seed is not a training option of PiDualClassifier; give it as random_state.")
+                raise UsageError("The seed is not a training option of a classifier; give it as random_state.")
             if word == "training" and named.get(key) is not None:
                 raise UsageError(f"{key} and {name} are the same option; give one.")
             if word == "training" and key not in option_names():
@@ -491,7 +473,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _warn(self, job: Job, texts: Sequence[str]) -> None:
         """Pass on what the user should know about the data and of the fit."""
-        for text in (*texts, *map(describe_copies, job.copies)) if job.table.pi_columns else ():
+        for text in (*texts, *map(describe_copies, job.copies)):
             warnings.warn(text, DataWarning, stacklevel=3)
         guard = self.summary_.guard
         if guard.collapsed:
@@ -501,6 +483,84 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+class CrowdClassifier(NoisyLabelClassifier):
+    """Classifier that judges all answers to an item together: take this one, unless you want Pi-DUAL itself.
+
+    It is what `pidual fit` does by default (the method latent_truth): worked out in closed form for vectors, in
+    seconds, without options and without drawing anything at random. It needs no PI, and uses what there is.
+
+    Parameters
+    ----------
+    module, estimator, network, ...
+        All parameters and attributes are those of `NoisyLabelClassifier`.
+
+    Examples
+    --------
+    >>> from pidual import CrowdClassifier, make_crowd
+    >>> crowd = make_crowd(seed=0)
+    >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
+    >>> model = CrowdClassifier().fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
+    >>> list(model.find_label_issues().columns[:4])
+    ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
+    """
+
+
+class PiDualClassifier(NoisyLabelClassifier):
+    """Classifier trained by Pi-DUAL: take it if PI says which labels are wrong, above all with one label per item.
+
+    As `pidual fit --method pi_dual`: one network, the paper's objective, with settings for small data. With several
+    answers to an item, `CrowdClassifier` finds more. Without PI, Pi-DUAL has random PI alone, and warns.
+
+    Parameters
+    ----------
+    method : str, default="pi_dual"
+        A method listed by `pidual methods`: those that the paper compares with, or "latent_truth".
+    setting : {"default", "paper"}, default="default"
+        Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
+        WRN-28-10.
+    module, network, ...
+        All other parameters, but for `estimator`, and the attributes are those of `NoisyLabelClassifier`.
+
+    Examples
+    --------
+    >>> from pidual import PiDualClassifier, make_crowd
+    >>> crowd = make_crowd(200, answers_per_item=1, seed=0)
+    >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
+    >>> model = PiDualClassifier(epochs=5, random_state=0).fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
+    >>> model.predict(crowd.x_test).shape
+    (1000,)
+    """
+
+    def __init__(
+        self,
+        method: str = "pi_dual",
+        *,
+        setting: str = "default",
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        network: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        pi_kinds: Mapping[str, str] | None = None,
+        validation_fraction: float | None = None,
+        keep_ids: bool = False,
+        accelerator: str = "auto",
+        threads: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        **options: Any,
+    ):
+        shared = {name: value for name, value in locals().items() if name in SHARED}
+        super().__init__(**shared)
+        self._options = options  # with an estimator among them, which `fit` refuses
+        self.method = method
+        self.setting = setting
+
+
+SHARED = tuple(CrowdClassifier().get_params())
 
 
 def is_option(name: str) -> bool:

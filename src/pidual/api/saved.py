@@ -8,7 +8,7 @@ label_issues.parquet, items.parquet, annotators.parquet    with the index of X
 import copy
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ from ..fit.refit import run_options
 from ..learn.batch import Spec
 from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
 from ..learn.methods import Method
-from ..options import option_names
+from ..options import option_names, signature
 from ..run.records.model import Model
 from ..run.records.reading import FORMAT, Options, Record, read_record
 from ..run.records.summary import Summary
@@ -49,6 +49,7 @@ class _SavedEstimator(Record, frozen=True):
     """What estimator.json holds; `dtype` is that of the array of classes."""
 
     format: int
+    classifier: str
     parameters: Options
     own_module: bool
     dtype: str
@@ -73,6 +74,7 @@ def save_classifier(model: Any, path: str | Path) -> Path:
     params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
     described = _SavedEstimator(
         format=FORMAT,
+        classifier=type(model).__name__,
         parameters={name: _as_json(value) for name, value in params.items() if name not in NOT_SAVED},
         own_module=model._own_module,
         dtype=model.classes_.dtype.str,
@@ -95,10 +97,12 @@ def save_classifier(model: Any, path: str | Path) -> Path:
     return folder
 
 
-def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any = None) -> Any:
-    """Read what `save_classifier` wrote into a classifier that `make_one` makes."""
+def load_classifier(kind: type[Any], path: str | Path, module: Any = None) -> Any:
+    """Read what `save_classifier` wrote into a classifier of this kind."""
     folder = Path(path)
     saved = read_record(folder / DESCRIBED, _SavedEstimator, way_out=SAVE_AGAIN)
+    if saved.classifier != kind.__name__:
+        raise UsageError(f"{folder} is a {saved.classifier}; read it with {saved.classifier}.load.")
     if saved.own_module and module is None:
         raise UsageError(f"The classifier in {folder} has a network of its own; give it again, with module=.")
     if not saved.own_module and module is not None:
@@ -118,7 +122,7 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
     if not len(classes) == len(np.unique(classes)) == stored.spec.n_classes:
         raise RunError(f"{folder} has not as many classes as its model, each once; {SAVE_AGAIN}.")
     known = {name: value for name, value in saved.parameters.items() if name not in (*NOT_SAVED, "self")}
-    model = make_one(**known, module=module)
+    model = kind(**known, module=module)
     _learned(model, stored, method, classes, saved.summary, saved.history)
     model._own_module = saved.own_module
     if saved.feature_names is not None:
@@ -129,22 +133,27 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
     return model
 
 
-def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> Any:
-    """Make a classifier, by `make_one`, that has learned what a run has."""
+def classifier_of_run(kind: type[Any], run: Run | str | Path) -> Any:
+    """Make a classifier of this kind that has learned what a run has."""
     run = run if isinstance(run, Run) else Run.open(run)
     stored, asked = run.model, run_options(run)
-    kind = stored.inputs.kind
-    if kind not in ("array", "columns", "images") or stored.inputs.embed is not None:
-        instead = "Run.items and Run.predictions" if kind in ("probabilities", "none") else "Run.predict"
-        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
+    how = {"method": asked.method, "setting": asked.setting}
+    if "method" not in signature(kind):  # it has one alone
+        if how != {name: getattr(kind, name) for name in how}:
+            raise UsageError(f"{run.path} was fitted by the method '{asked.method}'; use PiDualClassifier.from_run.")
+        how = {}
+    of = stored.inputs.kind
+    if of not in ("array", "columns", "images") or stored.inputs.embed is not None:
+        instead = "Run.items and Run.predictions" if of in ("probabilities", "none") else "Run.predict"
+        raise UsageError(f"The inputs of {run.path} are of the kind '{of}' and no array X; use {instead}.")
     options = {}
     for name, value in asked.options.items():
-        of = "training__" if name in option_names() else "" if name.startswith("network.") else "method__"
-        options[of + name.replace("network.", "network__")] = value
-    model = make_one(asked.method, setting=asked.setting, network=asked.network, random_state=asked.seed, **options)
+        word = "training__" if name in option_names() else "" if name.startswith("network.") else "method__"
+        options[word + name.replace("network.", "network__")] = value
+    model = kind(**how, network=asked.network, random_state=asked.seed, **options)
     numbered = numbered_classes(stored)
     _learned(model, numbered, run.load(), np.array(stored.classes), run.summary, run.history)
-    if kind == "columns":
+    if of == "columns":
         model.feature_names_in_ = np.array(stored.inputs.columns, dtype=object)
     model.items_, model.annotators_ = run.items, run.annotators
     model.label_issues_ = model._issues(run.predictions)

@@ -242,7 +242,7 @@ def prepare(
         warnings=[
             *describe_repeats(table.answer_codes, people="annotator" in table.frame),
             *joined.warnings,
-            *_find_uninformative(table, options.method, spec, judging),
+            *_find_uninformative(table, options.method, method_options.get("random_pi", 0), spec, judging),
             *_advise_embedding(inputs),
         ],
         threads=threads,
@@ -323,15 +323,14 @@ def _join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, o
     return _Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
 
 
-def _find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
+def _find_uninformative(table: AnnotationTable, method: str, random_pi: int, spec: Spec, judging: bool) -> list[str]:
     """Warn of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
         found.append("Every annotator has only one answer, too few to estimate how good they are; all count the same.")
     if METHODS[method].needs_pi and spec.pi_dim == 0 and not METHODS[method].by_item:
-        found.append(
-            "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
-        )
+        has = "random PI alone" if random_pi else "nothing to explain wrong labels with, and does hardly more than ce"
+        found.append(f"There is no privileged information: {METHODS[method].title} has {has}; give PI columns.")
     return found
 
 
