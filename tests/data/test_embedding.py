@@ -251,21 +251,21 @@ def test_a_batch_counts_once_it_is_whole(cache):
     texts, model = draw_texts(40), find_model(embedders.letters, "texts")
     wanted, _ = embed(items_of(texts), model)
     kept = EmbeddingCache(model.key)
-    whole = {name: (kept.folder / name).read_bytes() for name in ("vectors.npy", "items.npy")}
-    n, _ = kept.read()
+    whole, n = kept.path.read_bytes(), len(kept.read())
     new = np.array(["f" * 32], "S32")
     kept.add(new, np.ones((1, 8), np.float32))
-    after = {name: (kept.folder / name).read_bytes() for name in whole}
-    for name in whole:  # the process was killed before the other file, or before its header was written again
-        other = next(each for each in whole if each != name)
-        (kept.folder / name).write_bytes(whole[name] + after[name][len(whole[name]) :][:3])
-        (kept.folder / other).write_bytes(after[other])
-        assert len(kept.read()[0]) == len(n)
+    more = kept.path.read_bytes()
+    assert len(np.load(kept.path)) == n + 1
+    for left in (0, 3, len(more) - len(whole)):  # of the batch, when the process was killed before it wrote the header
+        kept.path.write_bytes(whole + more[len(whole) :][:left])
+        assert len(kept.read()) == n
         found, _ = embed(items_of(texts), model)
         np.testing.assert_array_equal(found, wanted)
         kept.add(new, np.ones((1, 8), np.float32))
-        assert kept.find(new) == [len(n)]
-        assert len(np.load(kept.folder / name)) == len(n) + 1
+        assert kept.find(new) == [n]
+        assert kept.path.read_bytes() == more
+    with pytest.raises(DataError, match="gives vectors of 8 and of 7 numbers"):
+        kept.add(new, np.ones((1, 7), np.float32))
 
 
 def test_a_killed_process_loses_one_batch_at_most(tmp_path, cache):

@@ -117,13 +117,9 @@ def embed(items: Items, model: Model, progress: Progress | None = None) -> tuple
     place = cache.find(digests)
     if model.checked or (place < 0).any():
         with cache.writing():
-            kept, place = cache.read()[1], cache.find(digests)
-            if (
-                model.checked
-                and len(kept)
-                and not (place[at_probe] >= 0 and _same(kept[place[at_probe]], encode(at_probe)))
-            ):
-                cache.clear()
+            kept, place = cache.read()["vector"], cache.find(digests)
+            if model.checked and len(kept) and not _same(kept[place[at_probe]], encode(at_probe)):  # of another model
+                cache.path.unlink()
                 place[:] = -1
             missing = np.flatnonzero(place < 0)
             sizes = np.zeros(n, np.int64) if items.sizes is None else items.sizes
@@ -135,7 +131,7 @@ def embed(items: Items, model: Model, progress: Progress | None = None) -> tuple
                 if progress is not None:
                     progress(begin + len(batch), len(missing))
             place = cache.find(digests)
-    vectors = cache.read()[1]
+    vectors = cache.read()["vector"]
     return np.asarray(vectors[place[row[:n]]]), np.array(vectors[place[at_probe[0]]])
 
 

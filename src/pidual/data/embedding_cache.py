@@ -1,8 +1,7 @@
 """Vectors that a model has made, kept so that each item is embedded once, whatever stops the work.
 
-A folder per model has `vectors.npy` (n, d) and `items.npy` (n,), the digests of the items. A batch is appended to both,
-and the number of rows in their headers is written last, so that a batch counts once it is whole. Anybody can read the
-files with `numpy.load`; they hold no item itself.
+A folder per model has `embeddings.npy`: a record for each item, its digest and its vector. A batch is appended, and the
+number of records in the header is written last, so that a batch counts once it is whole. `numpy.load` reads the file.
 """
 
 import os
@@ -21,8 +20,6 @@ from ..files import fingerprint, write_json
 from ..files.locks import lock
 
 DIGEST = np.dtype("S32")  # hexadecimal digits
-VECTORS, ITEMS = "vectors.npy", "items.npy"
-
 Digests = NDArray[np.bytes_]
 Floats = NDArray[np.float32]
 
@@ -34,16 +31,11 @@ def cache_folder() -> Path:
 
 
 class EmbeddingCache:
-    """What is kept of one model.
-
-    Parameters
-    ----------
-    key : str
-        What the vectors depend on beside the items: the model and its version.
-    """
+    """What is kept of the model whose vectors `key` tells from those of others."""
 
     def __init__(self, key: str):
         self.key, self.folder = key, cache_folder() / fingerprint([key.encode()])
+        self.path = self.folder / "embeddings.npy"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -62,18 +54,16 @@ class EmbeddingCache:
                     time.sleep(0.2)
             yield
 
-    def read(self) -> tuple[Digests, Floats]:
-        """Return the digests and the vectors (a memory map) of all whole batches."""
+    def read(self) -> NDArray[Any]:
+        """Return the records `item`, `vector` of all whole batches, as a memory map."""
         try:
-            vectors, items = (np.load(self.folder / name, mmap_mode="r") for name in (VECTORS, ITEMS))
+            return np.asarray(np.load(self.path, mmap_mode="r"))
         except (OSError, ValueError, EOFError):  # nothing is kept yet
-            return np.empty(0, DIGEST), np.empty((0, 0), np.float32)
-        n = min(len(items), len(vectors))
-        return np.array(items[:n]), vectors[:n]
+            return np.empty(0, [("item", DIGEST), ("vector", np.float32, (0,))])
 
     def find(self, digests: Digests) -> NDArray[np.int64]:
-        """Return the row of each of these items, -1 where it is not kept."""
-        kept = self.read()[0]
+        """Return the number of each item's record, -1 where it is not kept."""
+        kept = np.array(self.read()["item"])
         if not len(kept):
             return np.full(len(digests), -1, np.int64)
         order = np.argsort(kept)
@@ -82,37 +72,25 @@ class EmbeddingCache:
 
     def add(self, digests: Digests, vectors: Floats) -> None:
         """Append a batch, while this process is writing."""
-        before = self.read()[1]
-        n = len(before)
-        if n and before.shape[1:] != vectors.shape[1:]:
-            sizes = f"{vectors.shape[1]} and {before.shape[1]}"
-            raise DataError(f"The model {self.key} gives vectors of different sizes, {sizes} numbers; give others.")
-        way_out = "free some space; what was embedded before is kept."
-        with explaining_failed_writes(f"embeddings to {self.folder}", way_out):
-            for name, rows in ((VECTORS, vectors), (ITEMS, digests)):
-                path = self.folder / name
-                with path.open("r+b" if path.exists() else "w+b") as file:
-                    _append(file, np.ascontiguousarray(rows), n)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        for name in (ITEMS, VECTORS):
-            (self.folder / name).unlink(missing_ok=True)
+        kept = self.read()
+        rows = np.empty(len(digests), [("item", DIGEST), ("vector", np.float32, vectors.shape[1:])])
+        rows["item"], rows["vector"] = digests, vectors
+        if len(kept) and kept.dtype != rows.dtype:
+            sizes = f"{kept['vector'].shape[1]} and of {vectors.shape[1]} numbers"
+            raise DataError(f"The model {self.key} gives vectors of {sizes}; all must have as many.")
+        writing = explaining_failed_writes(f"embeddings to {self.folder}", "free some space; earlier ones are kept.")
+        with writing, self.path.open("r+b" if self.path.exists() else "w+b") as file:
+            file.seek(_write_header(file, rows.dtype, len(kept)) + kept.nbytes)
+            file.truncate()  # what a killed process has left
+            file.write(rows.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+            _write_header(file, rows.dtype, len(kept) + len(rows))
 
 
-def _append(file: IO[bytes], rows: NDArray[Any], n: int) -> None:
-    """Write rows behind the first n of an array's file, whose header has room for any number of them."""
-    begin = _write_header(file, rows, n)
-    file.seek(begin + n * rows[:1].nbytes)
-    file.truncate()
-    file.write(rows.tobytes())
-    file.flush()
-    os.fsync(file.fileno())
-    _write_header(file, rows, n + len(rows))
-
-
-def _write_header(file: IO[bytes], rows: NDArray[Any], n: int) -> int:
+def _write_header(file: IO[bytes], dtype: np.dtype[Any], n: int) -> int:
+    """Write the header of n records, which has room for any number, and return where they begin."""
     file.seek(0)
-    described = {"descr": rows.dtype.str, "fortran_order": False, "shape": (n, *rows.shape[1:])}
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
     np.lib.format.write_array_header_1_0(file, described)
     return file.tell()
