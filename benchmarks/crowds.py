@@ -1,6 +1,6 @@
 """Real and synthetic crowds: our methods and what others do, on the same features and splits, in the same run.
 
-    PIDUAL_DATA=DIR python benchmarks/crowds.py [--seeds 10] [--only labelme,real,digits,stress,synthetic,...]
+    PIDUAL_DATA=DIR python benchmarks/crowds.py [--seeds 10] [--only labelme,real,embedded,digits,...]
         [--methods auto,pi_dual,ce,vote,dawid_skene,glad,mace,crowd_layer,crowdlab,filter_retrain,clean] [--out FILE]
 
 DIR holds `labelme/`, `cifar-10s/`, `cifar-10-batches-bin/`, `cifar-100-binary/` and `crowds/` (docs/paper/datasets.md).

@@ -262,10 +262,11 @@ def test_text_from_table_to_prediction(crowd_files):
     assert json.loads(out) == {"accuracy": 1.0, "n": 3}
 
 
-def test_folder_of_images_to_report_with_thumbnails(tmp_path):
+@pytest.mark.parametrize("options", [[], ["--network", "small_cnn", "--epochs", 2]], ids=["default", "small_cnn"])
+def test_folder_of_images_to_report_with_thumbnails(tmp_path, options):
     write_pictures(tmp_path)
-    run = fitted(tmp_path, "--epochs", 2, table="pictures.csv", x="pictures")
-    assert read_json(run / "config.json")["network"]["name"] == "small_cnn"
+    run = fitted(tmp_path, *options, table="pictures.csv", x="pictures")
+    assert read_json(run / "config.json")["network"]["name"] == ("small_cnn" if options else "closed_form")
     assert len(read_frame(run / "thumbnails.parquet")) == 24
     code, _, err = run_cli(["detect", run, "--budget", "5"])
     assert code == 0, err

@@ -63,8 +63,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
         are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
-        uint8), not standardised. By default latent_truth trains none for vectors, which it works out; other methods
-        have an MLP. For images (N, C, H, W) it is a small CNN. Both are on standardised inputs.
+        uint8), not standardised. By default latent_truth trains none: it is worked out on vectors, or on features
+        of images (N, C, H, W). Other methods have an MLP, or a small CNN for images, on standardised inputs.
     estimator : scikit-learn classifier, default=None
         Instead of a network, for `CrowdClassifier` alone: any classifier with predict_proba, such as
         HistGradientBoostingClassifier(). It is copied and fitted in a few rounds, to classes weighted by how likely

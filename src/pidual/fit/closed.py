@@ -21,6 +21,7 @@ from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
 from ..learn.closed_form.network import KernelMixture
+from ..learn.closed_form.pictures import PictureMixture, is_picture
 from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
@@ -75,6 +76,7 @@ class _Made(NamedTuple):
     untouched: Asked | None
     likelihoods: list[float]
     explained: float | None
+    kernels: dict[str, float]
 
 
 class _Inputs:
@@ -216,10 +218,11 @@ def _fit_rounds(
     how: dict[str, Any] = {"start": _fitting(start, said), "state": rounds.state(said), "after_round": rounds.keep}
     how["processes"] = rounds.processes
     found: Alternated = fit_inputs(inputs.x, inputs.row, said, truth=answers.truth(inputs.items), **how)
-    f = KernelMixture.of(found.f)
+    mixture = KernelMixture.of(found.f)
+    f = mixture if inputs.pictures is None else inputs.pictures.around(mixture)
     job.network = replace(job.network, options=f.options)
     explained = _share_explained(found.p, found.posterior.q)
-    return _Made(f, found.judge, *inputs.asked(found), found.likelihoods, explained)
+    return _Made(f, found.judge, *inputs.asked(found), found.likelihoods, explained, mixture.shares)
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,8 @@ class LearnedInputs:
         The place of each item among `items`, -1 where it is predicted; a copy of an item is judged as that.
     every : inputs
         The inputs of all N items.
+    pictures : PictureMixture, optional
+        What describes inputs that are pictures.
     """
 
     items: Ints
@@ -249,6 +254,7 @@ class LearnedInputs:
     row: Ints
     number: Ints
     every: _Inputs
+    pictures: PictureMixture | None
 
     @classmethod
     def of(
@@ -258,12 +264,15 @@ class LearnedInputs:
         some = learned[:: max(1, -(-len(learned) * n_classes // LEARNED_NUMBERS))]
         first, every = answers.first(some), answers.first(np.arange(len(job.rows.groups)))
         _, place, row = np.unique(job.together[first], return_index=True, return_inverse=True)
-        array, x_row = job.inputs.array, job.rows.x_row.numpy()
+        array, x_row, pictures = job.inputs.array, job.rows.x_row.numpy(), None
+        if is_picture(array.shape[1:]):
+            pictures = PictureMixture.of(array, np.unique(x_row[first]), n_classes)
+            array = pictures.describe(array)
         assert isinstance(array, np.ndarray)
         number = np.full(int(job.together.max()) + 1, -1)
         number[job.together[first]] = np.arange(len(some))
         x, others = _Inputs(array, x_row[first[place]]), _Inputs(array, x_row[every])
-        return cls(some, *answers.of(some, kept), x, row, number[job.together[every]], others)
+        return cls(some, *answers.of(some, kept), x, row, number[job.together[every]], others, pictures)
 
     def asked(self, found: Alternated) -> tuple[Asked, Asked]:
         """Return what a fit says about items it has not seen, and the same after its first round."""
@@ -311,7 +320,7 @@ def _fit_given(
     if job.network.name == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-    return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None)
+    return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None, {})
 
 
 def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:
@@ -332,7 +341,7 @@ def _describe(made: _Made) -> list[AnswerChoice]:
         answer_log_likelihood=temper.likelihood,
         misleading_rate=None if misleading is None else misleading.rate,
         misleading_follow=None if misleading is None else misleading.follow,
-        kernels=made.f.shares if isinstance(made.f, KernelMixture) else {},
+        kernels=made.kernels,
         explained=made.explained,
     )
     return [found]

@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..errors.messages import first_line
 from ..learn.batch import Spec
 from ..learn.closed_form.network import KernelMixture
+from ..learn.closed_form.pictures import PictureMixture
 from ..learn.methods import METHODS, Method
 from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import Standardize, build_network
@@ -45,6 +46,8 @@ def network_maker(network: Network, n_classes: int, standardize: Standardize | N
         raise UsageError(
             f"network.{given[0]} is not an option of --set: the data decides it, or --network; leave it out."
         )
+    if name == CLOSED_FORM and "n_described" in options:
+        return lambda: PictureMixture(in_shape, n_classes, **options)
     if name == CLOSED_FORM:
         return lambda: KernelMixture(math.prod(in_shape), n_classes, **options)
     return lambda: build_network(name, in_shape=in_shape, n_classes=n_classes, standardize=standardize, **options)

@@ -29,8 +29,8 @@ class FitOptions:
         Options that differ from the setting's, by the names that `--set` has: of Training (`lr`), of the method (`lam`)
         and of the network (`network.width`).
     network : str, optional
-        Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
-        WRN-28-10 in the setting "paper".
+        Key of NETWORKS, torchvision:NAME or timm:NAME; by default none for latent_truth, else an MLP for vectors and
+        a small CNN for images; WRN-28-10 for images in the setting "paper".
     valid_fraction : float, optional
         Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
         by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".

@@ -23,6 +23,7 @@ from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
+from ..learn.closed_form.pictures import is_picture
 from ..learn.engine.threads import choose_threads
 from ..learn.methods import METHODS, Method, check_method
 from ..learn.nets import NETWORKS, WITHOUT_X
@@ -258,11 +259,11 @@ def prepare(
 def _choose_network(
     inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
 ) -> str:
-    """Return the name of the network, or of what stands for it: latent truth trains one for images or if named."""
+    """Return the name of the network, or of what stands for it: latent truth trains one if it is named."""
     if inputs.kind in JUDGING_NETWORKS:
         return JUDGING_NETWORKS[inputs.kind]
     asked = module is not None or options.network is not None or options.setting != "default"
-    if options.method == "latent_truth" and not asked and len(in_shape) != 3:
+    if options.method == "latent_truth" and not asked and (len(in_shape) != 3 or is_picture(in_shape)):
         return CLOSED_FORM
     return options.network or network_of(options.setting, in_shape)
 
@@ -273,9 +274,9 @@ def _check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
         why = (
             "answers are judged without a network to train"
             if judging
-            else "latent_truth on vectors is worked out, not trained"
+            else "latent_truth without a named network is worked out, not trained"
         )
-        way_out = "" if judging else ", or name a network to train (--network mlp, or network='mlp')"
+        way_out = "" if judging else ", or name a network to train (--network mlp or small_cnn; network=)"
         raise UsageError(f"There is no {quoted(name)} to set: {why}. Leave it out{way_out}.")
 
 

@@ -70,6 +70,11 @@ def load_network(run: RunFiles) -> Method:
     if kind == "text" or run.model.inputs.embed is not None:
         what = "text, which pidual turns" if kind == "text" else "pictures, which another model turns"
         raise UsageError(f"{run.path} was fitted on {what} into numbers first; predict with `pidual predict`.")
+    if "n_described" in run.model.network.options:
+        raise UsageError(
+            f"{run.path} was fitted on features of pictures, which are no part of a network; predict with `pidual "
+            "predict`, or train a network (fit --network small_cnn) to export it."
+        )
     if run.model.method in DRAWING:
         raise UsageError(f"The method {run.model.method} averages over random draws, which cannot be exported.")
     return load_method(run)[0]
