@@ -84,7 +84,9 @@ def write_data(folder: Path) -> None:
         records.append({"id": f"r{number}", "fields": {"text": text}, "responses": {"animal": responses}})
         examples += [{"id": number, "text": text, "label": [word], "annotator": person} for word, person, _ in own]
     more = np.where(rng.random(180) < 0.4, "|" + names[(y[item] + 1) % 3], "")
-    sets = np.where(names[label] == np.char.lstrip(more.astype(str), "|"), names[label], np.char.add(names[label], more))
+    sets = np.where(
+        names[label] == np.char.lstrip(more.astype(str), "|"), names[label], np.char.add(names[label], more)
+    )
     frame[["item", "annotator"]].assign(tags=sets).to_csv(folder / "sets.csv", index=False)
     sides = np.stack([rng.permutation(20)[:2] for _ in range(120)])
     winner = np.where(rng.random(120) < 0.8, np.where(sides[:, 0] > sides[:, 1], "left", "right"), "tie")
