@@ -26,14 +26,9 @@ CHUNK = 100  # pictures described at a time
 
 @dataclass(frozen=True, eq=False)
 class PictureFeatures:
-    """Principal components of gradients, colours and learned patches, all scaled alike.
+    """Principal components of gradients, colours and learned patches, all scaled alike."""
 
-    Parameters
-    ----------
-    tensors : dict of arrays
-        All that was fitted: `patch_mean` and `filters` of the patches, `mean` and `directions` of the components.
-    """
-
+    # all that was fitted: `patch_mean` and `filters` of the patches, `mean` and `directions` of the components
     tensors: dict[str, Floats]
 
     @classmethod

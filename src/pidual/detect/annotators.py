@@ -32,19 +32,11 @@ def describe_annotators(
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
-    Parameters
-    ----------
-    predictions : Predictions
-    right : array (N,)
-        Probability that each label is right.
-    counts : Counts, optional
-        Answers by what their items may be; by default by the consensus.
-    copies : sequence of CopyGroup
-        Clusters of annotators who copy each other, by `Copies.describe`.
-    known : three arrays (A,), optional
-        Accuracy of each annotator and the ends of its interval, as items of known class say.
-    no_answers : mapping of str to int, optional
-        How often each gave no answer (`AnnotationTable.no_answers`).
+    `right` (N,): probability that each label is right.
+    `counts`: answers by what their items may be; by default by the consensus.
+    `copies`: clusters of annotators who copy each other, by `Copies.describe`.
+    `known` (A,): accuracy of each annotator and the ends of its interval, as items of known class say.
+    `no_answers`: how often each gave no answer (`AnnotationTable.no_answers`).
     """
     if predictions.annotator is None:
         return None

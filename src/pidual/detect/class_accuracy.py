@@ -31,17 +31,10 @@ LEAST_ITEMS = 1.0  # items of a class that an annotator must have labelled to be
 
 @dataclass(frozen=True)
 class ClassAccuracy:
-    """How annotators did on items of each class.
+    """How annotators did on items of each class."""
 
-    Parameters
-    ----------
-    own : Counts
-        A cell for every annotator and class that meet.
-    others : array (C,)
-        Share of right ones among all other annotators' labels of such items, shrunk towards that of all classes.
-    """
-
-    own: Counts
+    own: Counts  # a cell for every annotator and class that meet
+    # (C,), share of right ones among all other annotators' labels of such items, shrunk towards that of all classes
     others: Floats
 
     @classmethod

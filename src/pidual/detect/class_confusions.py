@@ -35,12 +35,7 @@ MOST = 0.5
 def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> Classes:
     """Describe how the crowd labels the classes.
 
-    Parameters
-    ----------
-    counts : Counts
-    classes : list
-    people : bool
-        Whether annotators are known.
+    `people`: whether annotators are known.
     """
     found, names = counts.per("true", "given"), [str(name) for name in classes]
     of_class = found.by_class()[0]

@@ -25,10 +25,7 @@ MAX_CUT = 2 / 3
 def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     """Choose the cut-off of largest expected F1, at most MAX_CUT.
 
-    Parameters
-    ----------
-    label_quality : array (N,)
-        Probability that each label is right.
+    `label_quality` (N,): probability that each label is right.
     """
     quality = _check_quality(label_quality)
     if np.ptp(quality) < 1e-6:

@@ -36,14 +36,8 @@ def fit_and_predict(
 
     Items of known class, if they are enough, correct what is said: see `gold`.
 
-    Parameters
-    ----------
-    job : Job
-    fit_part : callable
-        Fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
-    fabric : Fabric
-    progress : Progress, optional
-        Notes who copies.
+    `fit_part`: fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
+    `progress`: notes who copies.
     """
     if job.n_gold < LEAST_GOLD:
         return _fit_merged(job, fit_part, fabric, progress)

@@ -362,19 +362,10 @@ def analyse(
 ) -> pd.DataFrame:
     """Do one of ANALYSES; write its table and its figure to OUT/analyses.
 
-    Parameters
-    ----------
-    name : str
-    recipe : Recipe
-    out : Path
-    run : callable
-        Does fits, or finds their results: `run_fits` with all but its first argument.
-    load : callable
-        Loads the dataset; called by those alone that need it.
-    methods : sequence of str, optional
-        By default those the paper has in this analysis.
-    seeds : int
-        Of analyses that average over seeds.
+    `run`: does fits, or finds their results: `run_fits` with all but its first argument.
+    `load`: loads the dataset; called by those alone that need it.
+    `methods`: by default those the paper has in this analysis.
+    `seeds`: of analyses that average over seeds.
     """
     if name not in ANALYSES:
         raise UsageError(f"There is no analysis '{name}'; there are {', '.join(ANALYSES)}.")

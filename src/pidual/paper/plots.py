@@ -15,15 +15,9 @@ def write_svg(
 ) -> None:
     """Draw into a grid of axes, and write the figure atomically.
 
-    Parameters
-    ----------
-    path : Path
-    draw : callable
-        Gets the axes, row by row.
-    panels : (int, int)
-        Rows and columns of the grid.
-    size : (float, float)
-        Width and height in inches.
+    `draw`: gets the axes, row by row.
+    `panels` (int, int): rows and columns of the grid.
+    `size` (float, float): width and height in inches.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

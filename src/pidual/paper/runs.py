@@ -43,24 +43,13 @@ DATA_SEED = 0  # of subsets and of labels that are made: one noisy dataset for a
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit of a benchmark.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    method : str
-    seed : int
-    variant : str
-        Name of what is changed; "" for the method as it is.
-    changes : mapping
-        Settings that the variant changes.
-    """
+    """One fit of a benchmark."""
 
     recipe: Recipe
     method: str
     seed: int = 0
-    variant: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""  # name of what is changed; "" for the method as it is
+    changes: Mapping[str, Any] = field(default_factory=dict)  # settings that the variant changes
 
     @property
     def label(self) -> str:
@@ -187,18 +176,10 @@ def run_fits(
 
     A fit that another process is doing is left to it; one that was killed continues where its state was saved.
 
-    Parameters
-    ----------
-    fits : sequence of Fit
-    data : Path or NoisyDataset
-        Folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
-    out : Path
-        Folder of the result files.
-    threads : int, optional
-        As in FitOptions; results are the same fits with any number of them.
-    progress : Progress, optional
-    stop : callable
-        Asked at every step; True raises Interrupted.
+    `data`: folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
+    `out`: folder of the result files.
+    `threads`: as in FitOptions; results are the same fits with any number of them.
+    `stop`: asked at every step; True raises Interrupted.
     """
     progress = progress or Progress()
     if isinstance(data, NoisyDataset):

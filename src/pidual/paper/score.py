@@ -65,25 +65,12 @@ def fit_and_score(
 ) -> Result:
     """Fit a method, and score it.
 
-    Parameters
-    ----------
-    data : NoisyDataset
-    options : FitOptions
-    ablation : mapping, optional
-        What is changed of Pi-DUAL or of its PI (`paper.ablations`).
-    watched : int
-        Training rows, and test rows, that the networks are asked about after every epoch.
-    store : StateStore, optional
-        Where the state of the fit is kept; one that is there is continued.
-    progress : Progress, optional
-    stop : callable
-        Asked at every step; True raises Interrupted.
-
-    Returns
-    -------
-    dict
-        Ready for JSON: `selected` and `last` (accuracy, auc, AUC of the method's own scores), history, sizes, options
-        as they were resolved, and what the analyses need; empty on any but the first of several processes.
+    `ablation`: what is changed of Pi-DUAL or of its PI (`paper.ablations`).
+    `watched`: training rows, and test rows, that the networks are asked about after every epoch.
+    `store`: where the state of the fit is kept; one that is there is continued.
+    `stop`: asked at every step; True raises Interrupted.
+    Returned: ready for JSON: `selected` and `last` (accuracy, auc, AUC of the method's own scores), history, sizes,
+        options as they were resolved, and what the analyses need; empty on any but the first of several processes.
     """
     job = prepare_data(data, options)
     job = ablate(job, ablation) if ablation else job

@@ -29,23 +29,12 @@ _STANDING = "decision <> 'undo' AND NOT EXISTS (SELECT 1 FROM decisions AS later
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one reviewer decided on one label.
+    """What one reviewer decided on one label."""
 
-    Parameters
-    ----------
-    row : int
-        The annotation's row in the table, counted from 0.
-    decision : str
-        One of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell.
-    label : str or None
-        The right label; None where the reviewer cannot tell.
-    reviewer, at : str
-        Who, and when: UTC, ISO 8601.
-    """
-
-    row: int
-    decision: str
-    label: str | None
+    row: int  # the annotation's row in the table, counted from 0
+    decision: str  # one of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell
+    label: str | None  # the right label; None where the reviewer cannot tell
+    # reviewer, at: who, and when: UTC, ISO 8601
     reviewer: str
     at: str
 
@@ -53,10 +42,7 @@ class Decision:
 class _Standing:
     """Keeps the decisions that count. Whoever reads decisions reads them here, where each is checked.
 
-    Parameters
-    ----------
-    run : RunFiles
-        Whose rows and classes they are on.
+    `run`: whose rows and classes they are on.
     """
 
     def __init__(self, run: RunFiles):
@@ -122,10 +108,7 @@ class _Standing:
 class Store:
     """Keeps the decisions on a run. One object may be used by several threads, and one file by several processes.
 
-    Parameters
-    ----------
-    run : RunFiles
-        Where to keep them. A file that has decisions on other data is refused.
+    `run`: where to keep them. A file that has decisions on other data is refused.
     """
 
     def __init__(self, run: RunFiles):
@@ -145,12 +128,8 @@ class Store:
     def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
         """Write a decision; return its number, and whether it is new.
 
-        Parameters
-        ----------
-        row, decision, label, reviewer
-            As `Decision` has them.
-        request : str
-            Another text for every decision: one that is sent twice is written once.
+        `row`, `decision`, `label`, `reviewer`: as `Decision` has them.
+        `request`: another text for every decision: one that is sent twice is written once.
         """
         return self.add_all([(row, decision, label, reviewer, request)])[0]
 

@@ -37,13 +37,8 @@ CONFIG_PARTS = ("pidual", "created", "method", "data", "training")  # which no o
 def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a directory that must not be written to.
 
-    Parameters
-    ----------
-    out : Path
-    force, resume : bool
-        Whether what is there may be replaced, or continued.
-    inputs : paths
-        Files and folders that it is made from; a directory that holds one of them is not replaced.
+    `force`, `resume`: whether what is there may be replaced, or continued.
+    `inputs`: files and folders that it is made from; a directory that holds one of them is not replaced.
     """
     if force and resume:
         raise UsageError(

@@ -38,14 +38,9 @@ class Panel:
 def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, seed: int = 0) -> Panel:
     """Make the judgements of a panel.
 
-    Parameters
-    ----------
-    n_items, n_judges : int
-        Sizes; each judge is asked about four items in five.
-    n_gold : int
-        Items with a gold label.
-    seed : int
-        The same seed gives the same panel.
+    `n_items`, `n_judges`: sizes; each judge is asked about four items in five.
+    `n_gold`: items with a gold label.
+    `seed`: the same seed gives the same panel.
     """
     rng = np.random.default_rng(seed)
     passes = rng.random(n_items) < 0.55

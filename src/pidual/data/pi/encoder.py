@@ -96,17 +96,12 @@ class PIColumn:
 class PIEncoder:
     """Learns the encoding of a table's PI columns and applies it.
 
-    Parameters
-    ----------
-    kinds : mapping of column name to kind, optional
-        "category", "number", "duration", "raw" or "raw:MEAN:STD" for columns whose kind should not be guessed. Guess:
-        annotator, text and booleans are categories; numbers whose name suggests a time are durations; other numbers,
-        and moments, numbers.
-    min_count : int, optional
-        A category seen fewer times is encoded as "other". By default 2 for annotators, and for other columns a fiftieth
-        of the rows, but at least 2 and at most 10.
-    raw : bool
-        Whether columns that are guessed to be numbers or durations are "raw" ones, as in the paper.
+    `kinds`: "category", "number", "duration", "raw" or "raw:MEAN:STD" for columns whose kind should not be guessed.
+        Guess: annotator, text and booleans are categories; numbers whose name suggests a time are durations; other
+        numbers, and moments, numbers.
+    `min_count`: a category seen fewer times is encoded as "other". By default 2 for annotators, and for other columns a
+        fiftieth of the rows, but at least 2 and at most 10.
+    `raw`: whether columns that are guessed to be numbers or durations are "raw" ones, as in the paper.
 
     Attributes
     ----------

@@ -34,32 +34,20 @@ class Interval:
 
 @dataclass(frozen=True)
 class Known:
-    """What a calibrator says, and what is known about the gold items.
+    """What a calibrator says, and what is known about the gold items."""
 
-    Parameters
-    ----------
-    best : array (N,)
-        Probability of the consensus of every item; on gold items it does not matter.
-    mean : array (K,)
-        Mean of p over all items.
-    said : array (R,)
-        p of the class that each answer says.
-    item, label, annotator : int arrays (R,)
-        Number of the item of each answer, code of its label, and of who gave it, -1 where that is not known.
-    gold, truth : int arrays (n,)
-        Items of known class, and their classes.
-    p_gold : array (n, K)
-        p of these, by calibrators that have not seen them, such as `held_out`; `mean` and `said` have the same.
-    """
-
-    best: Floats
-    mean: Floats
-    said: Floats
+    best: Floats  # (N,), probability of the consensus of every item; on gold items it does not matter
+    mean: Floats  # (K,), mean of p over all items
+    said: Floats  # (R,), p of the class that each answer says
+    # item, label, annotator: (R,), number of the item of each answer, code of its label, and of who gave it, -1 where
+    # that is not known
     item: Ints
     label: Ints
     annotator: Ints
+    # gold, truth: (n,), items of known class, and their classes
     gold: Ints
     truth: Ints
+    # (n, K), p of these, by calibrators that have not seen them, such as `held_out`; `mean` and `said` have the same
     p_gold: Floats
 
     @classmethod
@@ -138,15 +126,9 @@ class Known:
 def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bool = False) -> Interval:
     """Estimate the mean of Y over all items.
 
-    Parameters
-    ----------
-    y, m : arrays (n,)
-        What is known on gold items, and what the model expects there.
-    mean_m : float
-        Mean of m over the items that the mean is of.
-    n_items : int
-    rest : bool
-        Whether the mean is over the items without gold.
+    `y`, `m` (n,): what is known on gold items, and what the model expects there.
+    `mean_m`: mean of m over the items that the mean is of.
+    `rest`: whether the mean is over the items without gold.
     """
     n = len(y)
     if n == n_items:

@@ -38,17 +38,9 @@ class GoldFound:
     ) -> "GoldFound":
         """Work out all estimates.
 
-        Parameters
-        ----------
-        known : Known
-        calibrator : Calibrator
-        votes : float
-            That the answers to an item count as, before their sharpness is known.
-        stated : two float
-            Share of wrong labels and accuracy of the consensus, as they are stated without gold.
-        classes : sequence
-        n_annotators : int
-            0 where they are not known.
+        `votes`: that the answers to an item count as, before their sharpness is known.
+        `stated`: share of wrong labels and accuracy of the consensus, as they are stated without gold.
+        `n_annotators`: 0 where they are not known.
         """
         said = known.noise(), known.accuracy(), known.shares()
         n, sharpness = len(known.gold), calibrator.sharpness

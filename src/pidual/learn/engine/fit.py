@@ -63,18 +63,12 @@ def fit(
 ) -> Fitted:
     """Train a method on the rows of `train`.
 
-    Parameters
-    ----------
-    build : callable
-        Makes the method, with fresh weights.
-    train, valid : Rows
-        Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
-    training : Training
-        Options of the loop.
-    session : Session, optional
-        Processes, place of the state, callbacks, and how training is stopped.
-    stage : str
-        Name of this training in the records, where it is one of several.
+    `build`: makes the method, with fresh weights.
+    `train`, `valid`: training rows, and the noisy validation rows that choose the epoch (None: the last epoch is
+        chosen).
+    `training`: options of the loop.
+    `session`: processes, place of the state, callbacks, and how training is stopped.
+    `stage`: name of this training in the records, where it is one of several.
     """
     return Trainer(build, train, valid, training, session or Session(), stage).run()
 

@@ -22,24 +22,12 @@ class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fa
 
 @dataclass(frozen=True)
 class Session:
-    """What a fit runs on and with.
+    """What a fit runs on and with."""
 
-    Parameters
-    ----------
-    fabric : Fabric, optional
-        Device, precision and processes; by default made for the precision of the training.
-    store : StateStore, optional
-        Where the state is saved; a state found there is continued.
-    callbacks : sequence of Callback
-        Called with the trainer, in this order.
-    stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
-    """
-
-    fabric: Fabric | None = None
-    store: StateStore | None = None
-    callbacks: Sequence[Callback] = ()
-    stop: Callable[[], bool] = lambda: False
+    fabric: Fabric | None = None  # device, precision and processes; by default made for the precision of the training
+    store: StateStore | None = None  # where the state is saved; a state found there is continued
+    callbacks: Sequence[Callback] = ()  # called with the trainer, in this order
+    stop: Callable[[], bool] = lambda: False  # asked at every step; True saves the state and raises Interrupted
 
     @property
     def is_first(self) -> bool:

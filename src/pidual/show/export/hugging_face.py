@@ -20,16 +20,10 @@ BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
 def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out: Path) -> None:
     """Write a dataset: every column of the table, the label corrected, and where it came from.
 
-    Parameters
-    ----------
-    run : RunFiles
-        The run.
-    frame : DataFrame
-        Its table, one row per annotation.
-    changes : DataFrame
-        What was changed, as `decide` has it.
-    out : Path
-        The directory.
+    `run`: the run.
+    `frame`: its table, one row per annotation.
+    `changes`: what was changed, as `decide` has it.
+    `out`: the directory.
     """
     try:
         from datasets import ClassLabel, Dataset

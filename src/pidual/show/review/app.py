@@ -90,20 +90,12 @@ def make_app(
 ) -> Access:
     """Make the application that serves the review page of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    store : Store
-        Where its decisions are kept.
-    token : str
-        What a client has to know.
-    host : str
-        The address that the server listens at.
-    x : Path, optional
-        Where the inputs are, if not where the run read them.
-    sample : int
-        Labels spread over the list that come first; see `Suspects`.
+    `run`: a finished run.
+    `store`: where its decisions are kept.
+    `token`: what a client has to know.
+    `host`: the address that the server listens at.
+    `x`: where the inputs are, if not where the run read them.
+    `sample`: labels spread over the list that come first; see `Suspects`.
     """
     review = Review(run, store, x, sample)
     routes = [Route(path, _static(*page)) for path, page in PAGES.items()]

@@ -53,12 +53,8 @@ class GoneError(Exception):
 class Originals:
     """Shows every item of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    x : Path, optional
-        Where the inputs are, or the table where these are columns of it; by default where the run read them.
+    `run`: a finished run.
+    `x`: where the inputs are, or the table where these are columns of it; by default where the run read them.
     """
 
     def __init__(self, run: RunFiles, x: Path | None = None):

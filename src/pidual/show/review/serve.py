@@ -21,23 +21,12 @@ def serve(
 ) -> int:
     """Serve the review page of a run until Ctrl-C.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    host : str
-        The address to listen at.
-    port : int
-        0 for any that is free.
-    ready : callable
-        Called with the address of the page, its token included, when the server can be asked.
-    x, sample
-        As for `make_app`.
-
-    Returns
-    -------
-    int
-        The number of labels that are decided.
+    `run`: a finished run.
+    `host`: the address to listen at.
+    `port`: 0 for any that is free.
+    `ready`: called with the address of the page, its token included, when the server can be asked.
+    `x`, `sample`: as for `make_app`.
+    Returned: the number of labels that are decided.
     """
     with contextlib.closing(Store(run)) as store, contextlib.closing(listen(host, port)) as listening:
         token = secrets.token_urlsafe(24)
