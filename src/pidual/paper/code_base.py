@@ -56,7 +56,7 @@ class CodeBaseTraining(Training):
         return (n // self.batch_size * self.batch_size or n) if self.valid_whole_batches else n
 
     def make_sgd(self, groups: Groups) -> torch.optim.Optimizer:
-        return KerasSGD(groups, {}) if self.momentum_convention == "keras" else super().make_sgd(groups)
+        return _KerasSGD(groups, {}) if self.momentum_convention == "keras" else super().make_sgd(groups)
 
     def decay_groups(self, method: nn.Module, groups: Groups) -> Groups:
         if self.decay_convention == "keras":  # the penalty is l2 * w^2, of which the gradient is 2 l2 w
@@ -73,7 +73,7 @@ class CodeBaseTraining(Training):
         return parts
 
 
-class KerasSGD(torch.optim.Optimizer):
+class _KerasSGD(torch.optim.Optimizer):
     """SGD with momentum as Keras has it, the learning rate inside the velocity.
 
     v <- momentum * v - lr * g

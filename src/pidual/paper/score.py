@@ -75,7 +75,7 @@ def fit_and_score(
     job = prepare_data(data, options)
     job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
-    watch = [Watch(job, data, watched)] if job.method_class.stages == 1 else []
+    watch = [_Watch(job, data, watched)] if job.method_class.stages == 1 else []
     fitted = train(job, Session(fabric, store=store, callbacks=[*watch, progress or Progress()], stop=stop))
     if fabric.global_rank != 0:
         return {}
@@ -171,7 +171,7 @@ def _describe_data(job: Job, data: NoisyDataset) -> Result:
     return {**sizes, **known, "fingerprint": data.fingerprint()}
 
 
-class Watch(Callback):
+class _Watch(Callback):
     """Adds to the record of every epoch how the networks answer on correct, on wrong and on test rows.
 
     Shares of the rows on which the prediction network (`f_correct`, `f_wrong`) and, in Pi-DUAL, the noise network

@@ -34,7 +34,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
     if out.exists() and not (out / INFO).is_file():
         raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
     names = [str(name) for name in run.predictions.classes]
-    with without_progress_bars():
+    with _without_progress_bars():
         made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
         made = made.cast_column("label", ClassLabel(names=names))
         try:
@@ -45,7 +45,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
 
 
 @contextlib.contextmanager
-def without_progress_bars() -> Iterator[None]:
+def _without_progress_bars() -> Iterator[None]:
     """Let `datasets` show no bars of its own, unless the user has set its environment variable for them."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 

@@ -89,7 +89,7 @@ def write_onnx(run: RunFiles, out: Path) -> float | None:
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
     x = made_up_inputs(run.model.inputs, network)
-    with tracing("ONNX", "torch"):
+    with _tracing("ONNX", "torch"):
         made: Any = torch.onnx.export(
             trace(network, x),
             input_names=["x"],
@@ -111,7 +111,7 @@ def write_torch(run: RunFiles, out: Path) -> float:
     """
     network = Probabilities(load_network(run), run.model.inputs).eval()
     x = made_up_inputs(run.model.inputs, network)
-    with tracing("a program of torch", "onnx"):
+    with _tracing("a program of torch", "onnx"):
         program = trace(network, x)
     loaded = program.module()
     worst = compare(network, x, lambda rows: loaded(torch.from_numpy(rows)).detach().numpy())
@@ -146,7 +146,7 @@ def _exact_acos(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def tracing(what: str, other: str) -> Iterator[None]:
+def _tracing(what: str, other: str) -> Iterator[None]:
     """Hide what torch has to say to its own developers, and say in a sentence where it cannot write a network."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
