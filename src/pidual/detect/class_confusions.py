@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.pi.kinds import short_name
+from ..data.pi.encoder import short_name
 from ..run.records.summary import Classes, ConfusedPair
-from .annotator_habits import MIN_ANSWERS
+from .class_accuracy import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CHANCE, chance_excess, sums
 from .items import ALL_CLASSES

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import is_moment, numbers, value_text
+from ..data.pi.encoder import is_moment, numbers, value_text
 from ..run.records.summary import PIDirection
 from .gold import Known
 from .gold.estimates import t_quantile

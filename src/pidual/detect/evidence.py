@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .annotator_habits import MIN_ANSWERS
+from .class_accuracy import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CHANCE, CROWD_ANSWERS, chance_excess
 

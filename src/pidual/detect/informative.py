@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import is_moment, is_number, numbers
+from ..data.pi.encoder import is_moment, is_number, numbers
 from .intervals import chance_excess, sums
 
 Floats = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import value_text, words
+from ..data.pi.encoder import value_text, words
 from ..metrics import NORMAL_95, wilson_interval
 from ..run.predictions import Predictions
 from .directions import Deserved

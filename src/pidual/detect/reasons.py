@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
+from ..data.pi.encoder import MILLISECONDS, is_moment, short_name, value_text, words
 from ..run.predictions import Predictions, join_parts
 from .counts import Counts
 from .evidence import Ints, Part, annotator_part, own_record, pair_part

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..data.pi.kinds import short_name
+from ..data.pi.encoder import short_name
 from ..run.records.config import Config
 from ..run.records.state import Event
 from ..run.records.summary import (

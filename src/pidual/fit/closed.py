@@ -24,8 +24,8 @@ from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.pictures import PictureMixture, is_picture
 from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
+from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
-from ..learn.engine.history import Record
 from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
-from ..data.pi.kinds import is_moment, numbers
+from ..data.pi.encoder import is_moment, numbers
 from ..detect.informative import FEW_VALUES, TAILS, WrongAnswers, find_informative
 from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows

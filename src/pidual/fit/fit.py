@@ -14,9 +14,9 @@ from ..detect.gold import LEAST_GOLD
 from ..detect.sentences import describe_copies
 from ..errors import UsageError
 from ..learn.engine import Callback, Fitted, Progress, Session, fit
+from ..learn.engine.callbacks import Record, append_record, write_history
 from ..learn.engine.fit import Trainer
-from ..learn.engine.history import Record, append_record, write_history
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from .closed import fit_closed
 from .gold import Gold
 from .label_sets import fit_sets

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..detect import Posteriors
 from ..detect.gold import LEAST_GOLD, Calibrator, Evidence, GoldFound, Known, held_out
 from ..learn.answers.model import Answers as SaidAnswers
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..metrics import OWN_WEIGHT
 from .predict import Answers, Judging, RowScores, group_of_rows
 from .prepare import Job

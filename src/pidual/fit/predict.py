@@ -22,7 +22,7 @@ from ..learn.answers.rows import AnswerRows
 from ..learn.batch import Groups
 from ..learn.engine import Fitted
 from ..learn.engine.predict import Scored, score_rows
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..run.predictions import Predictions
 from .closed import GIVEN_NUMBERS, ClosedFit
 from .prepare import Job

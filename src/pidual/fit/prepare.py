@@ -24,7 +24,7 @@ from ..errors.messages import quoted
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
 from ..learn.closed_form.pictures import is_picture
-from ..learn.engine.threads import choose_threads
+from ..learn.engine.session import choose_threads
 from ..learn.methods import METHODS, Method, check_method
 from ..learn.nets import NETWORKS, WITHOUT_X
 from ..options import Training

@@ -32,11 +32,10 @@ from ..learn.methods import METHODS
 from ..options import defaults
 from ..show.report.figures import ALERT, CALM, INK, MUTED
 from .ablations import ABLATED
-from .plots import panel, write_svg
 from .recipes import Recipe
 from .runs import Fit, plan
 from .score import BINS, Result, prepare_data, try_out
-from .summary import draw_rows, summarise, write_csv
+from .summary import draw_rows, panel, summarise, write_csv, write_svg
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 DEPTHS = (2, 3, 4)

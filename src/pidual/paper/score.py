@@ -22,11 +22,11 @@ from ..fit.predict import predict_alone
 from ..fit.prepare import Job, prepare
 from ..learn.batch import Lazy, Rows
 from ..learn.engine import Callback, Fitted, Progress, Session, fit, make_fabric
+from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import StateStore
 from ..learn.engine.fit import Trainer
-from ..learn.engine.history import Record
 from ..learn.engine.predict import CHUNK, per_row, predict_labels, predict_logits
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..learn.methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..run.predictions import Predictions

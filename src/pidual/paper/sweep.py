@@ -54,8 +54,7 @@ from ..fit.record import describe
 from ..learn.engine import Interrupted, Progress, Session, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..options.launcher import place_among_processes
-from ..run.identity import find_changes, refuse_change
-from ..run.lifecycle import locked, remove_state
+from ..run.lifecycle import find_changes, locked, refuse_change, remove_state
 from .search import Search, Space, plain
 
 SAMPLERS = ("grid", "tpe")

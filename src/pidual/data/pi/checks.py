@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from ...errors import DataError, DataWarning
 from ...errors.messages import printable, quoted
 from .. import AnnotationTable, Inputs
-from .encoder import PIColumn
-from .kinds import ORDER, is_moment, is_number, numbers, value_text, words
+from .encoder import ORDER, PIColumn, is_moment, is_number, numbers, value_text, words
 
 _HELD = 0.75
 _DETERMINED, _BEYOND_COMMONEST = (

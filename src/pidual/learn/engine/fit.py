@@ -28,8 +28,8 @@ from ..batch import Batch, Rows
 from ..methods.base import Method
 from . import collapse
 from .batches import Batches
+from .callbacks import Record
 from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
-from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
 from .session import Interrupted, Session, make_fabric
