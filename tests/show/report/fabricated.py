@@ -133,7 +133,7 @@ def made_up_answers(rng, job, truth, wrong):
     scores = RowScores.empty(codes)
     for name in ("quality", "full", "unaided", "confidence"):
         getattr(scores, name)[:] = p[place, codes]
-    return Answers(predictions, posteriors, scores, mock.Mock())
+    return Answers(predictions, posteriors, scores, mock.Mock(job=job))
 
 
 def made_up_training(job, valid, guard, selection):
