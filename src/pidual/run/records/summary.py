@@ -278,6 +278,24 @@ class FromRun(Record, frozen=True):
     noise_rate: tuple[Share, Share]
 
 
+class Gain(Record, frozen=True):
+    """A share with the PI of each row and with shuffled PI, and the difference with its 95% interval."""
+
+    own: Share
+    shuffled: Share
+    difference: Difference
+    difference_low: Difference
+    difference_high: Difference
+
+
+class PIWorth(Record, frozen=True):
+    """How often two classifiers, of which one had shuffled PI, agree with held-out labels, and with the consensus."""
+
+    n_items: Count
+    held_out: Gain
+    consensus: Gain
+
+
 class Judged(Record, frozen=True):
     """What is said about labels, however they were judged.
 
@@ -347,6 +365,8 @@ class Summary(Judged, frozen=True):
         where answers are sets of labels: number of classes, and rows that are not kept
     from_run : FromRun
         of `fit --from`: the decisions used and what they changed
+    pi_worth : PIWorth
+        of `fit --control`: what PI was worth to the classifier, by held-out items
     seconds_total : float
         time of the whole run
     run_id : str
@@ -375,6 +395,7 @@ class Summary(Judged, frozen=True):
     gold: GoldEstimates | None = None
     label_sets: LabelSetsLeftOut | None = None
     from_run: FromRun | None = None
+    pi_worth: PIWorth | None = None
     seconds_total: Seconds | None = None
     run_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)
