@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ..data.pi.random_pi import derive_seed
 from ..detect.gold.estimates import t_quantile
 from ..errors import UsageError
-from ..run.records.summary import Gain, PIWorth
+from ..run.records.summary import PIWorth
 from .predict import Answers, group_of_rows
 from .prepare import Job
 
@@ -35,25 +34,24 @@ def check_control(job: Job) -> None:
         raise UsageError("A control is compared on held-out labels, and none is held out; give --valid-fraction 0.1.")
 
 
-def measure_worth(job: Job, own: Answers, control: Answers) -> PIWorth:
+def measure_worth(job: Job, own: Answers, control: Answers) -> list[PIWorth]:
     """Compare the classifiers of two fits on held-out rows: with the given labels, and with the consensus.
 
-    The consensus is partly what a classifier says itself, so that of each fit counts half.
+    The consensus is partly what a classifier says itself, so that of each fit counts half. Intervals are by items, and
+    as if one more row differed, so that they have a width where none does.
     """
     rows = np.flatnonzero(job.valid)
-    item = group_of_rows(job.rows.groups)[rows]
+    groups, item = np.unique(group_of_rows(job.rows.groups)[rows], return_inverse=True)
     said = np.stack([each.predictions.predicted[rows] for each in (own, control)])
-    best = np.stack([each.posteriors.label[item] for each in (own, control)])
-    right, agrees = said == own.predictions.given[rows], (said[:, None] == best).mean(1)
-    return PIWorth(len(np.unique(item)), _gain(right.astype(float), item), _gain(agrees, item))
-
-
-def _gain(shares: NDArray[np.float64], item: NDArray[np.int64]) -> Gain:
-    """Return the means of two rows of shares (2, R), and what the first is ahead, with an interval by items.
-
-    As if one more row differed, so that it has a width where none does.
-    """
-    own, control = shares.mean(1).tolist()
-    off = np.bincount(item, shares[0] - shares[1] - (own - control))
-    half = t_quantile(len(np.unique(item)) - 1) * float(np.sqrt(off @ off + 1)) / len(item)
-    return Gain(own, control, own - control, max(-1.0, own - control - half), min(1.0, own - control + half))
+    best = np.stack([each.posteriors.label[groups[item]] for each in (own, control)])
+    found = []
+    for what, agrees in (
+        ("their noisy labels", said == own.predictions.given[rows]),
+        ("the consensus", (said[:, None] == best).mean(1)),
+    ):
+        (first, second), n = agrees.mean(1).tolist(), len(groups)
+        off = np.bincount(item, agrees[0] * 1.0 - agrees[1] - (first - second))
+        half = t_quantile(n - 1) * float(np.sqrt(off @ off + 1)) / len(rows)
+        ends = max(-1.0, first - second - half), min(1.0, first - second + half)
+        found.append(PIWorth(what, n, first, second, first - second, *ends))
+    return found

@@ -278,22 +278,16 @@ class FromRun(Record, frozen=True):
     noise_rate: tuple[Share, Share]
 
 
-class Gain(Record, frozen=True):
-    """A share with the PI of each row and with shuffled PI, and the difference with its 95% interval."""
+class PIWorth(Record, frozen=True):
+    """How often a classifier agrees with `what` of held-out items: with PI as it is, and with shuffled PI."""
 
+    what: str
+    n_items: Count
     own: Share
     shuffled: Share
     difference: Difference
     difference_low: Difference
     difference_high: Difference
-
-
-class PIWorth(Record, frozen=True):
-    """How often two classifiers, of which one had shuffled PI, agree with held-out labels, and with the consensus."""
-
-    n_items: Count
-    held_out: Gain
-    consensus: Gain
 
 
 class Judged(Record, frozen=True):
@@ -365,7 +359,7 @@ class Summary(Judged, frozen=True):
         where answers are sets of labels: number of classes, and rows that are not kept
     from_run : FromRun
         of `fit --from`: the decisions used and what they changed
-    pi_worth : PIWorth
+    pi_worth : list of PIWorth
         of `fit --control`: what PI was worth to the classifier, by held-out items
     seconds_total : float
         time of the whole run
@@ -395,7 +389,7 @@ class Summary(Judged, frozen=True):
     gold: GoldEstimates | None = None
     label_sets: LabelSetsLeftOut | None = None
     from_run: FromRun | None = None
-    pi_worth: PIWorth | None = None
+    pi_worth: list[PIWorth] | None = None
     seconds_total: Seconds | None = None
     run_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)
