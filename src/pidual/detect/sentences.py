@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..data.pi.kinds import short_name
+from ..data.pi.encoder import short_name
 from ..run.records.config import Config
 from ..run.records.state import Event
 from ..run.records.summary import (
@@ -303,13 +303,8 @@ def describe_copies(record: CopyGroup) -> str:
 def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, int] | None) -> list[str]:
     """Explain the result to a reader of the report.
 
-    Parameters
-    ----------
-    summary : Summary
-    n, n_issues : int
-        Labels, and those that look wrong.
-    checked : two int, optional
-        Of the labels that look wrong, those that are known to be, and those for which it is known.
+    `n`, `n_issues`: labels, and those that look wrong.
+    `checked`: of the labels that look wrong, those that are known to be, and those for which it is known.
     """
     accuracy = summary.valid_accuracy
     found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]

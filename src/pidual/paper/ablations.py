@@ -38,12 +38,8 @@ from ..options import NotNegative, Share, check_values, one_of
 class PiDualAblation(PiDual):
     """Pi-DUAL with parts left out or changed; without any of these options it is Pi-DUAL.
 
-    Parameters
-    ----------
-    use_gate, use_noise, gate_on, noise_input, tram_loss
-        As above.
-    **options
-        Those of Pi-DUAL.
+    `use_gate`, `use_noise`, `gate_on`, `noise_input`, `tram_loss`: as above.
+    `**options`: those of Pi-DUAL.
     """
 
     def __init__(
@@ -141,21 +137,13 @@ class PiDualPlusAblation(PiDualAblation, PiDualPlus):
 class PIEdits:
     """PI without some columns, and with some rows corrupted; random PI, the last numbers, is left as it is.
 
-    Parameters
-    ----------
-    spec : Spec
-        Columns of the PI.
-    leave_out : str or sequence of str
-        PI columns to drop.
-    only_random_pi : bool
-        Drop all columns, so that only random PI is left.
-    corrupt_pi : float
-        Share of the training rows, drawn once per fit, whose codes are replaced by random ones and whose numbers by a
-        normal with `mean` and `std`; what was missing then is not.
-    seed : int
-        Of the rows that are corrupted, and of what replaces their PI.
-    mean, std : tensors (n_numbers,)
-        Of the numbers, in the rows that are trained on; by default 0 and 1.
+    `spec`: columns of the PI.
+    `leave_out`: PI columns to drop.
+    `only_random_pi`: drop all columns, so that only random PI is left.
+    `corrupt_pi`: share of the training rows, drawn once per fit, whose codes are replaced by random ones and whose
+        numbers by a normal with `mean` and `std`; what was missing then is not.
+    `seed`: of the rows that are corrupted, and of what replaces their PI.
+    `mean`, `std` (n_numbers,): of the numbers, in the rows that are trained on; by default 0 and 1.
 
     Attributes
     ----------
