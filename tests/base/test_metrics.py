@@ -16,12 +16,6 @@ def test_auc_equals_scikit_learn_with_and_without_ties(decimals):
     assert detection_auc(quality, wrong) == pytest.approx(roc_auc_score(wrong, 1 - quality), abs=1e-12)
 
 
-def test_auc_of_two_by_two_loops():
-    quality, wrong = np.array([0.1, 0.4, 0.4, 0.9], dtype=np.float32), np.array([1, 0, 1, 0])
-    pairs = [(a < b) + (a == b) / 2 for a in quality[wrong == 1] for b in quality[wrong == 0]]
-    assert detection_auc(quality, wrong) == pytest.approx(np.mean(pairs))
-
-
 def test_auc_needs_both_kinds():
     assert math.isnan(detection_auc([0.1, 0.2], [False, False]))
     assert math.isnan(detection_auc([0.1, 0.2], [True, True]))

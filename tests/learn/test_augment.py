@@ -248,18 +248,6 @@ def test_the_policy_of_uda_equals_a_plain_loop_with_pillow(images):
     assert torch.equal(x, before)
 
 
-def test_the_policy_of_uda_does_not_depend_on_how_the_batch_is_split_or_laid_out(images):
-    draws = uda_draws(len(images), seed=2)
-    whole = rand_augment(images, draws, fill=90)
-    parts = [rand_augment(x, d, fill=90) for x, d in zip(images.split(7), draws.split(7), strict=True)]
-    assert torch.equal(torch.cat(parts), whole)
-    assert torch.equal(rand_augment(images.flip(0), draws.flip(0), fill=90).flip(0), whole)
-    assert torch.equal(rand_augment(images.contiguous(memory_format=torch.channels_last), draws, fill=90), whole)
-    assert rand_augment(images[:0], draws[:0]).shape == images[:0].shape
-    tiny, ends = images[:2, :, :2, :1].contiguous(), torch.tensor([[0.0] * 8, [1.0] * 8])
-    assert torch.equal(rand_augment(tiny, ends, fill=90), uda_by_loop(tiny, ends, (90, 90, 90)))
-
-
 @pytest.mark.parametrize(("size", "fill"), [(16, 0), (5, 200), (1, 7.4), (0, 9), (99, 3), (6, [10, 20.6, 255])])
 def test_cutout_equals_a_plain_loop(size, fill):
     x = torch.randint(0, 256, (40, 3, 20, 27), dtype=torch.uint8)

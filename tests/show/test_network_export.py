@@ -74,7 +74,7 @@ def refusal(run, out, *words):
     return err
 
 
-TO = ["csv", "parquet", "jsonl", "label-studio", "torch", "csv --soft"]
+TO = ["csv", "parquet", "torch"]
 
 
 @pytest.mark.parametrize("to", TO)

@@ -1,10 +1,8 @@
 """One thread for small networks, unless somebody has chosen otherwise."""
 
-import contextlib
 import os
 
 import pytest
-import torch
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Spec
@@ -42,10 +40,6 @@ def test_all_networks_of_a_method_count():
     assert choose_threads(a_method("pi_dual", width=2048), 64) == 3
 
 
-def test_a_long_list_of_annotators_is_looked_up_and_not_multiplied():
-    assert choose_threads(a_method("pi_dual", width=64, cardinalities=(100_000,)), 64) == 1
-
-
 def test_convolutions_take_all_threads():
     assert choose_threads(a_method(network="small_cnn", in_shape=(3, 8, 8)), 1) == 3
 
@@ -72,10 +66,3 @@ def test_a_fit_goes_on_with_its_threads_where_there_are_cores_for_them(monkeypat
     assert threads_on_resume(64, 1) == 1
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert threads_on_resume(4, 1) == 1
-
-
-def test_afterwards_there_are_as_many_as_before():
-    with contextlib.suppress(KeyError), using_threads(2):
-        assert torch.get_num_threads() == 2
-        raise KeyError
-    assert torch.get_num_threads() == 3
