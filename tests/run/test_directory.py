@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from command_line import environment, run_cli, start_cli, write_crowd
 from stored_state import read_state, write_state
+from threadpoolctl import threadpool_limits
 
 from pidual.api.fit import fit_table
 from pidual.api.run import Run
@@ -417,3 +420,19 @@ def test_ids_cannot_be_kept_or_hidden_later(crowd, tmp_path, kept):
 
 
 # --- text ---
+
+
+def test_text_is_the_same_input_with_any_number_of_threads(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(600)]
+    frame = pd.DataFrame({"item": range(300), "text": [" ".join(rng.choice(words, 30)) for _ in range(300)]})
+    frame.to_csv(tmp_path / "text.csv", index=False)
+    read = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            read.append(load_inputs(tmp_path / "text.csv", text="text"))
+    assert np.array_equal(read[0].array, read[1].array)
+    assert read[0].digest() == read[1].digest()
+    frame.loc[0, "text"] += " more"
+    frame.to_csv(tmp_path / "text.csv", index=False)
+    assert load_inputs(tmp_path / "text.csv", text="text").digest() != read[0].digest()
