@@ -18,6 +18,7 @@ from command_line import run_cli, start_cli, write_crowd
 from optuna.trial import TrialState
 
 from pidual.cli.options import parse_value
+from pidual.cli.sweep import print_sweep
 from pidual.data import AnnotationTable, load_inputs
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import RunError, UsageError
@@ -25,7 +26,7 @@ from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted, Progress
 from pidual.paper import sweep as sweep_module
 from pidual.paper.search import choose_search, plain
-from pidual.paper.sweep import POINT, Worker, enqueue, opened, run_sweep
+from pidual.paper.sweep import POINT, Sweep, Worker, enqueue, opened, run_sweep
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
@@ -496,3 +497,15 @@ def test_what_the_recipe_says_is_not_an_option(tmp_path):
     code, _, err = run_cli(["sweep", tmp_path / "labels.csv", "--scale", "paper"])
     assert (code, "use it with --data" in err) == (2, True)
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "said"),
+    [([0.8, 0.85], "Best of 2: trial 1, 85.0% of 20"), ([0.85, 0.85], "2 trials are equal")],
+)
+def test_a_tie_is_called_one(accuracy, said, tmp_path, capsys):
+    trials = pd.DataFrame({"trial": [0, 1], "state": "complete", "lr": [0.1, 0.2], "valid_accuracy": accuracy})
+    trials = trials.assign(valid_loss=[0.5, 0.4], selected_epoch=3, seconds=1.0, error="")
+    best = {"n_valid": 20, "valid_accuracy": 0.85, "n_trials": 2, "trial": 1, "command": "pidual fit"}
+    print_sweep(Sweep(tmp_path, trials, best))
+    assert said in capsys.readouterr().out

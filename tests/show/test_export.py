@@ -419,3 +419,13 @@ def test_values_of_json_lines(tmp_path_factory, rows, data):
     expected = [list(pair) for pair in rows]
     expected[row][1] = rows[like][1]
     assert (folder / "out.jsonl").read_bytes() == "".join(map(line, expected)).encode()
+
+
+def test_only_answers_without_a_likelier_class_are_counted(fitted, folder, monkeypatch):
+    same = property(
+        lambda predictions: (predictions.suggested == predictions.given) & (np.arange(len(predictions)) < 40)
+    )
+    monkeypatch.setattr(Predictions, "is_issue", same)
+    out, _ = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv")
+    n = Run(fitted / "run").predictions.is_issue.sum()
+    assert f"look wrong changed; for {n} others no class is likelier, so check them by hand\n" in out

@@ -74,7 +74,7 @@ def refusal(run, out, *words):
     return err
 
 
-TO = ["csv", "parquet", "torch"]
+TO = ["csv", "parquet", "jsonl", "label-studio", "torch", "csv --soft"]
 
 
 @pytest.mark.parametrize("to", TO)
