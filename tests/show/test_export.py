@@ -20,6 +20,7 @@ from pidual.api.run import Run
 from pidual.data import open_source
 from pidual.errors import DataError
 from pidual.run.decisions import Store
+from pidual.run.predictions import Predictions
 from pidual.show.export import decide, export_run
 from pidual.show.export.cells import Edit, edit_csv, edit_json_lines
 
