@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from pidual.errors import UsageError
-from pidual.metrics import accuracy, detection_auc, finite_or_none, precision_recall, wilson_interval
+from pidual.metrics import accuracy, detection_auc, wilson_interval
 
 
 @pytest.mark.parametrize("decimals", [8, 1, 0])
@@ -34,19 +34,7 @@ def test_accuracy():
         accuracy([1, 2], [1])
 
 
-def test_precision_and_recall():
-    assert precision_recall([1, 1, 1, 0, 0], [1, 0, 0, 1, 0]) == (pytest.approx(1 / 3), 0.5)
-    precision, recall = precision_recall([0, 0], [0, 0])
-    assert math.isnan(precision)
-    assert math.isnan(recall)
-
-
 def test_wilson_interval_of_known_values():
     low, high = wilson_interval([0, 5, 10, 0], [10, 10, 10, 0])
     np.testing.assert_allclose(low, [0, 0.2366, 0.7225, 0], atol=1e-4)  # statsmodels' proportion_confint, method wilson
     np.testing.assert_allclose(high, [0.2775, 0.7634, 1, 1], atol=1e-4)
-
-
-def test_finite_or_none():
-    assert finite_or_none(0.5) == 0.5
-    assert [finite_or_none(value) for value in (math.nan, math.inf, None)] == [None, None, None]

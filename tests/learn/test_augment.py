@@ -185,17 +185,6 @@ def test_the_policy_equals_a_plain_loop_with_pillow(images):
     assert torch.equal(x, before)
 
 
-def test_the_policy_takes_any_layout_an_empty_batch_tiny_images_and_draws_at_the_ends():
-    x = torch.randint(0, 256, (50, 3, 9, 8), dtype=torch.uint8)
-    draws = draws_for(50)
-    assert torch.equal(auto_augment(x.contiguous(memory_format=torch.channels_last), draws), auto_augment(x, draws))
-    assert auto_augment(x[:0], draws[:0]).shape == (0, 3, 9, 8)
-    tiny = x[:, :, :2, :1].contiguous()
-    assert torch.equal(auto_augment(tiny, draws), policy_by_loop(tiny, draws))
-    ends = torch.tensor([[0.0] * 5, [1.0] * 5])
-    assert torch.equal(auto_augment(x[:2], ends), policy_by_loop(x[:2], ends))
-
-
 # UDA's policy against Pillow: images with transparency, which is what becomes the mean colour there.
 
 REPLACES = {"Invert", "AutoContrast", "Posterize", "Equalize", "Solarize"}  # done without transparency, which is lost

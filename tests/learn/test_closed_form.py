@@ -83,31 +83,6 @@ def test_the_relu_kernel_is_that_of_a_wide_network():
     assert np.abs(relu_kernel(a, a) - 2 * network).max() < 0.02
 
 
-def test_two_names_of_one_class_keep_their_proportion():
-    """Three classes, of which the first has two names at random, 70 to 30: x says nothing about which."""
-    rng = np.random.default_rng(0)
-    z = rng.integers(0, 3, 1500)
-    x = rng.normal(size=(1500, 6)) + 3.5 * np.eye(3, 6)[z]
-    names = np.where(z > 0, z + 1, (rng.random(1500) < 0.3).astype(int))
-    share = np.bincount(names, minlength=4)
-    q = np.eye(4)[names]
-    p, fitted = Ridge(x).fit(q, np.log(0.02 + 0.94 * q))
-    found = p[z == 0, 1] / p[z == 0, :2].sum(1)
-    assert found.mean() == pytest.approx(share[1] / share[:2].sum(), abs=0.04)
-    assert np.isin(p.argmax(1)[z == 0], (0, 1)).mean() > 0.95
-    new = fitted.predict(3.5 * np.eye(3, 6)[:1])[0]
-    assert new[1] / new[:2].sum() == pytest.approx(0.3, abs=0.08)
-
-
-def test_the_order_of_items_and_classes_does_not_matter():
-    x, q, evidence = draw(n=40)
-    p, fitted = Ridge(x).fit(q, evidence)
-    items, classes = np.random.default_rng(2).permutation(40), np.array([2, 0, 1])
-    other, again = Ridge(x[items]).fit(q[items][:, classes], evidence[items][:, classes])
-    assert np.abs(other - p[items][:, classes]).max() < 1e-6
-    assert np.abs(again.predict(x) - fitted.predict(x)[:, classes]).max() < 1e-6
-
-
 def test_parts_make_no_difference(monkeypatch):
     x, q, evidence = draw(n=50)
     p, fitted = Ridge(x).fit(q, evidence)

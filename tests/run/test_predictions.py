@@ -1,6 +1,5 @@
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
@@ -91,13 +90,6 @@ def test_issues_carry_their_reasons_and_leave_the_original_alone(tmp_path):
         before.with_issues([True, True, False, False], {"votes": ["one"]})
 
 
-def test_some_columns_can_be_read(tmp_path):
-    predictions().write(tmp_path / "p.parquet")
-    some = Predictions.read(tmp_path / "p.parquet", ["label_quality"])
-    assert list(some.frame) == ["label_quality"]
-    assert some.classes == ["cat", "dog", "never used"]
-
-
 def test_integer_items_and_mixed_pi_values(tmp_path):
     frame = table(["cat", "dog"]).assign(item=pd.Categorical([5, 1, 5, 2]), odd=["a", 1, None, 2.5])
     made = Predictions.build(
@@ -112,13 +104,6 @@ def test_integer_items_and_mixed_pi_values(tmp_path):
     again = Predictions.read(tmp_path / "p.parquet")
     assert again.frame["item"].tolist() == [5, 1, 5, 2]
     assert again.frame["odd"].tolist()[:2] == ["a", "1"]
-
-
-def test_other_programs_see_plain_names(tmp_path):
-    predictions((3, 7, 20)).write(tmp_path / "p.parquet")
-    assert pq.read_table(tmp_path / "p.parquet")["given_label"].to_pylist() == [3, 7, 7, 3]
-    predictions().write(tmp_path / "p.parquet")
-    assert pd.read_parquet(tmp_path / "p.parquet")["given_label"].tolist() == ["cat", "dog", "dog", "cat"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

@@ -9,7 +9,6 @@ from contract import TRAINING
 from torch import nn
 from toy import batch_of_views, softmax
 
-from pidual.errors import UsageError
 from pidual.learn.batch import Spec
 from pidual.learn.engine import fit
 from pidual.learn.methods.cores_star import CORESStar
@@ -86,14 +85,6 @@ def test_cores_records_the_sign_of_its_score_in_one_epoch(epochs, options, recor
                 assert bool(cores.looks_wrong[i]) == (f[y] < sum(f) / K)  # CE_i - mean_k l_ik = mean_k f_k - f_y
             assert not cores.looks_wrong[N - 2 :].any()
     assert recorded == [recorded_in]
-
-
-def test_options_reach_cores_and_are_checked():
-    before = make(beta=3.0, ramp=(0.0, 0.5), sieve_from=0.2).before
-    assert (before.final_beta, before.ramp, before.sieve_after) == (3.0, (0.0, 50.0), 20.0)
-    for option, value in (("consistency", -1.0), ("record_at", 1.5)):
-        with pytest.raises(UsageError, match=f"{option} must be"):
-            make(**{option: value})
 
 
 def build(rows, n_classes=3):

@@ -110,11 +110,6 @@ def test_averages_are_not_trained_and_predict_in_training_mode():
     assert method.f_ema.seen == method.g_ema.seen == [(False, True)]
 
 
-def test_predicts_the_mean_of_logits():
-    method, x = make().eval(), torch.randn(5, K)
-    assert torch.allclose(method.logits(x), x @ (method.f.head.weight + method.g.head.weight).T / 2, atol=1e-6)
-
-
 def test_native_score_is_of_the_mean_of_both_targets():
     method = make()
     t = torch.rand(2, N, K)
