@@ -15,7 +15,7 @@ import pytest
 from command_line import run_cli
 
 from pidual.data import open_source
-from pidual.data.exports import zipped
+from pidual.data.exports import inspect_log
 from pidual.data.exports.inspect_log import read_inspect
 from pidual.data.exports.judgements import as_label
 from pidual.errors import DataError, DataWarning, UsageError
@@ -181,7 +181,7 @@ def test_logs_that_are_not_whole(tmp_path):
 
 def test_a_zip_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
     path = write_eval(tmp_path / "a.eval", compressed_by="zstd")
-    monkeypatch.setattr(zipped, "LARGEST", 1000)
+    monkeypatch.setattr(inspect_log, "LARGEST", 1000)
     with pytest.raises(DataError, match="when unpacked"):
         open_source(path)
 

@@ -128,7 +128,7 @@ def test_expected_precision():
 
 
 def test_of_very_many_issues_the_worst_have_a_reason_and_a_list_tells_it_for_the_others(monkeypatch):
-    monkeypatch.setattr("pidual.detect.issues.MOST_REASONS", 3)
+    monkeypatch.setattr("pidual.detect.cutoff.MOST_REASONS", 3)
     rng = np.random.default_rng(0)
     given, quality = rng.integers(0, 2, 40), np.r_[np.linspace(0.01, 0.2, 8), rng.uniform(0.9, 1, 32)]
     frame = pd.DataFrame({"item": pd.Categorical(range(40)), "label": np.array(["cat", "dog"])[given]})

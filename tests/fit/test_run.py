@@ -30,9 +30,9 @@ from pidual.fit.splits import split_rows
 from pidual.learn.engine import Progress
 from pidual.learn.engine.callbacks import Callback
 from pidual.learn.engine.fit import Interrupted
-from pidual.learn.engine.threads import CHOSEN_OUTSIDE
+from pidual.learn.engine.session import CHOSEN_OUTSIDE
 from pidual.paper.code_base import CodeBaseTraining
-from pidual.paper.protocol import IMAGENET, IMAGENET_CODEBASE
+from pidual.paper.recipes import IMAGENET, IMAGENET_CODEBASE
 from pidual.run.predictions import read_frame
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]

@@ -33,14 +33,9 @@ ABOUT = ("annotator", "seconds", "pre_annotated", "created_at")  # what may be k
 class Answers:
     """Answers of one export.
 
-    Parameters
-    ----------
-    name : str
-        What messages call the file.
-    tool : str
-        The program that wrote it.
-    unit, question : str
-        What that program calls an item, and what an annotator answers.
+    `name`: what messages call the file.
+    `tool`: the program that wrote it.
+    `unit`, `question`: what that program calls an item, and what an annotator answers.
     """
 
     def __init__(self, name: str, tool: str, unit: str, question: str):
