@@ -259,10 +259,12 @@ def tables_of_a_run() -> str:
 """
     ]
     for name, (about, columns, more) in TABLES.items():
-        lines = []
+        lines, ends = [], {f"{one}_{end}" for one in columns for end in ("low", "high") if is_end(columns, one, end)}
         for column, of in columns.items():
             notes = [KIND_WORDS[of.kind], *["always"] * of.required, *["gaps"] * of.missing]
-            lines.append(f"- `{column}` ({', '.join(notes)}): {of.meaning}\n")
+            names = f"`{column}`" + (f", `{column}_low`, `{column}_high`" if f"{column}_low" in ends else "")
+            meaning = of.meaning + ("; ends of its 95% interval" if f"{column}_low" in ends else "")
+            lines += [] if column in ends else [f"- {names} ({', '.join(notes)}): {meaning}\n"]
         parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
         if more:
             parts.append(f"{more}\n")
@@ -270,6 +272,12 @@ def tables_of_a_run() -> str:
         lines = [f"- `{field}` ({kind}): {meaning}\n" for field, (kind, meaning) in fields_of.items()]
         parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
     return "\n".join(parts)
+
+
+def is_end(columns: Mapping[str, Any], name: str, end: str) -> bool:
+    """Whether a column is the end of the 95% interval of another one, and says no more."""
+    meaning = columns[f"{name}_{end}"].meaning if f"{name}_{end}" in columns else ""
+    return meaning.endswith(f" end of the 95% interval of `{name}`")
 
 
 def exit_codes() -> str:
