@@ -13,23 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...data import SPLITS
+from ...data import SPLITS as SPLITS
 from ...errors import RunError, UsageError
 from ..records.reading import DAMAGED
-from .columns import PREDICTIONS_COLUMNS, REASON_PARTS, TOP_LABELS
-from .parquet import column_names, label_column, read_frame, read_with_notes, write_frame
-
-__all__ = [
-    "REASON_PARTS",
-    "SPLITS",
-    "TOP_LABELS",
-    "Predictions",
-    "column_names",
-    "join_parts",
-    "label_column",
-    "read_frame",
-    "write_frame",
-]
+from .columns import PREDICTIONS_COLUMNS
+from .columns import REASON_PARTS as REASON_PARTS
+from .columns import TOP_LABELS as TOP_LABELS
+from .parquet import column_names as column_names
+from .parquet import label_column as label_column
+from .parquet import read_frame as read_frame
+from .parquet import read_with_notes
+from .parquet import write_frame as write_frame
 
 Codes = npt.NDArray[np.integer[Any]]
 
