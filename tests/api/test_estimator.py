@@ -831,7 +831,7 @@ def test_grid_search(X, y, pi):
         ({"method": "pi-dual"}, "no method 'pi-dual'"),
         ({"setting": "best"}, "no setting 'best'"),
         ({"training__epoch": 3}, "no training option 'epoch'"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
+        ({"epochs": 0}, "epochs must be at least 1, not 0"),
         ({"method__widht": 3}, "no option 'widht'"),
         ({"network__widht": 3}, "no option 'widht'"),
     ],
