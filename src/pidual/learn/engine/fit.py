@@ -175,16 +175,16 @@ class Trainer:
         if self.first is None:
             training = replace(self.training, **self.method.before_training)
             session = self.session.part("before")
-            fitted = fit(self.build_first, self.train, self.valid, training, session, stage="first stage")
+
+            def build_first() -> Method:
+                first = self.build().before
+                assert first is not None
+                return first
+
+            fitted = fit(build_first, self.train, self.valid, training, session, stage="first stage")
             self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
         before.requires_grad_(False)
-
-    def build_first(self) -> Method:
-        """Build the first stage of a fresh method."""
-        before = self.build().before
-        assert before is not None
-        return before
 
     def set_up_optimizer(self) -> None:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
