@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import math
+import re
 import types
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -244,6 +246,9 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert counted[4:] == [("ce", 1)]
     assert first[0]["settings"]["epochs"] == 3
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", known.read_text() if known.exists() else "", re.MULTILINE)
+    assert first[0]["about"]["hardware"].startswith(names[0] if names else "")
 
 
 def test_a_result_says_how_many_threads_made_it(data, tmp_path, monkeypatch):
