@@ -29,7 +29,7 @@ from PIL import Image
 from pidual.data.embedding import BATCH, Items, embed
 from pidual.data.embedding_cache import cache_folder
 from pidual.data.embedding_models import find_model
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 SIDE = 96
 N, SLICE = 10_000, 2_500
