@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from ..data.pi.random_pi import derive_seed, random_pi
 from ..errors import UsageError
+from ..fit.control import shuffle_pi
 from ..fit.factories import check_build
 from ..fit.prepare import Job
 from ..learn.batch import PI, Batch, Rows, Spec
@@ -227,7 +228,7 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:
         raise UsageError("only_random_pi needs a random_pi of length 1 or more.")
-    job = _shuffle(job) if changes.get("shuffle_pi") else job
+    job = shuffle_pi(job) if changes.get("shuffle_pi") else job
     job = _reveal(job) if changes.get("oracle_pi") else job
     trained = job.rows.numbers[torch.from_numpy(job.train)].double()
     edits = PIEdits(
@@ -248,15 +249,6 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
     check_build(build)
     rows = edits.rows(job.rows, job.train)
     return replace(job, rows=rows, spec=edits.spec, build=build, method_options={**job.method_options, **changes})
-
-
-def _shuffle(job: Job) -> Job:
-    """Return the job with the PI of the training rows, but for random PI, dealt out again among them."""
-    trained = torch.from_numpy(np.flatnonzero(job.train))
-    order = trained[np.random.default_rng(derive_seed(job.options.seed, 14)).permutation(len(trained))]
-    codes, numbers = job.rows.codes.clone(), job.rows.numbers.clone()
-    codes[trained], numbers[trained] = codes[order], numbers[order]
-    return replace(job, rows=replace(job.rows, codes=codes, numbers=numbers))
 
 
 def _reveal(job: Job) -> Job:
