@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import math
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -179,6 +181,9 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert counted[4:] == [("ce", 1)]
     assert first[0]["settings"]["epochs"] == 3
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", known.read_text() if known.exists() else "", re.MULTILINE)
+    assert first[0]["about"]["hardware"].startswith(names[0] if names else "")
 
 
 def same(result):

@@ -365,8 +365,8 @@ def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch
     ("options", "words"),
     [
         (["--search", "widht=8,16"], "The method 'ce' has no option 'widht'"),
-        (["--search", "lr=0.1,fast"], "lr must be a number of at least 0, not 'fast'"),
-        (["--search", "schedule=cosine,wave"], "schedule must be one of cosine, steps, constant, not 'wave'"),
+        (["--search", "lr=0.1,fast"], "lr must be a number, not 'fast'"),
+        (["--search", "schedule=cosine,wave"], "schedule must be cosine or steps or constant, not 'wave'"),
         (["--search", "network.width=8,-1"], "-1"),
         (["--search", "lr"], "'lr' is not of the form KEY=V1,V2,..."),
         (["--search", "lr="], "'lr=' is not of the form KEY=V1,V2,..."),

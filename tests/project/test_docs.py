@@ -68,7 +68,7 @@ def test_every_description_of_a_method_has_the_same_parts(name):
     extends = part not in page
     assert set(TEMPLATE) - set(heads) <= {"Details"} | ({"Idea", "Scores", "Source"} if extends else set())
     parts = dict(zip(["", *heads], re.split(r"^## .*$", part, flags=re.MULTILINE), strict=True))
-    assert re.search(r"^    \S", parts.get("Idea", parts[""]), re.MULTILINE), "the idea has its equation"
+    assert "```math" in parts.get("Idea", parts[""]), "the idea has its equation"
     assert f"<!-- result {name} -->\n|" in parts["Result"] or parts["Result"].strip() == "Not measured yet."
 
 
