@@ -64,10 +64,10 @@ def import_(
 ) -> None:
     """Write the labels in SOURCE to OUT (.csv or .parquet), one row per answer.
 
-    SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla or doccano, a dataset of Hugging Face, a table
-    with one column per annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item, label
-    and annotator, further information about an answer (seconds, trial, hour, pre_annotated), clean labels as y, and the
-    fields of the items. The command prints how to fit OUT.
+    SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla, doccano, Prodigy or Potato, a dataset of Hugging
+    Face, a table with one column per annotator (--annotators), or any table that `pidual fit` reads. OUT has the
+    columns item, label and annotator, further information about an answer (seconds, changes, interactions, trial,
+    hour, pre_annotated), clean labels as y, and the fields of the items. The command prints how to fit OUT.
     """
     import functools
 

@@ -1,7 +1,7 @@
 """Exports of labelling tools, recognised by what is in them and read into long tables.
 
-open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
-open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
+open_json(path, format, label)      JSON and JSON Lines: the tools of `NESTED`, or a plain list of objects
+open_folder(path, format, label)    datasets of Hugging Face, and a file for each annotator of doccano or Potato
 open_log(path, format, label)       judgements by language models: Inspect, promptfoo, DeepEval, lm-evaluation-harness
 label_studio_table, wide            flat tables that mean more than they say
 answers, records, judgements        what the readers share
@@ -23,7 +23,19 @@ from ..paths import File
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
-from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
+from . import (
+    argilla,
+    deepeval,
+    doccano,
+    hugging_face,
+    inspect_log,
+    judgements,
+    label_studio,
+    lm_eval,
+    potato,
+    prodigy,
+    promptfoo,
+)
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
 from .records import JsonRecords, as_columns
@@ -33,6 +45,8 @@ NESTED = {
     "label-studio": (label_studio.is_task, label_studio.read_tasks),
     "argilla": (argilla.is_record, argilla.read_responses),
     "doccano": (doccano.is_example, doccano.read_examples),
+    "prodigy": (prodigy.is_task, prodigy.read_tasks),
+    "potato": (potato.is_record, potato.read_records),
 }
 LOGS = {
     "inspect": (inspect_log.is_log, inspect_log.read_inspect),
@@ -64,6 +78,8 @@ def open_json(file: File, form: str | None, label: str | None, items: bool = Fal
         Read items, a row for each, whether they have answers or not.
     """
     begin = judgements.first_object(file.path) if form is None and file.is_here else {}
+    if potato.is_state(begin):
+        return _table(potato.read_files([Path(file.path)], file.name), label, items)
     log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
     if log is not None:
         return open_log(file.path, log, label)
@@ -97,9 +113,11 @@ def _table(answers: Answers, label: str | None, items: bool) -> Source:
 
 
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
-    """Return the table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
+    """Return the table in a folder: a saved dataset, or a file for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
+    if form in (None, "potato") and (states := potato.files_of(path)):
+        return potato.read_files(states, str(path)).source(label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
     named = [(file.stem, JsonRecords(file)) for file in files]
     if files and (form == "doccano" or (form is None and doccano.is_example(next(iter(named[0][1]), {})))):
