@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-lowest test-matrix coverage size check format docs dist clean
+.PHONY: help install demo test test-slow test-lowest test-matrix coverage size check format results docs dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,13 @@ check: $(STAMP)  ## lint and type-check
 format: $(STAMP)  ## format and sort imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+$(VENV)/.peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[peers]'
+	touch $@
+
+results: $(VENV)/.peers  ## make every result file again (about two days on one core; goes on where it was stopped)
+	$(BIN)/python benchmarks/make_results.py
 
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[docs]'

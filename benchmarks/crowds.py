@@ -50,7 +50,7 @@ from pidual.fit.options import FitOptions
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_labels
-from pidual.learn.engine.threads import using_threads
+from pidual.learn.engine.session import using_threads
 from pidual.paper.score import prepare_data, test_rows
 
 OURS = ("auto", "pi_dual", "ce")

@@ -28,7 +28,7 @@ from PIL import Image
 from pidual.data.embedding import Items, embed
 from pidual.data.embedding_cache import cache_folder
 from pidual.data.embedding_models import find_model
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 SIDE = 96
 N = 10_000

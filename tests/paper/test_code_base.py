@@ -18,7 +18,7 @@ from pidual.learn.methods import CE, TRAM, PiDual
 from pidual.learn.nets import MLP, SmallCNN
 from pidual.options import Training
 from pidual.paper.code_base import CodeBaseTraining
-from pidual.paper.protocol import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
+from pidual.paper.recipes import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
 
 
 @pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])

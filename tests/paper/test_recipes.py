@@ -18,8 +18,17 @@ from pidual.learn.methods import METHODS, DivideMix, ELRPlus
 from pidual.learn.nets import PILinear, build_network
 from pidual.options import check_options, defaults
 from pidual.paper.grids import DIFFERENCES, paper_grid
-from pidual.paper.protocol import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
-from pidual.paper.recipes import MIDDLE_OF_GRID, SCALES, describe_recipes, load_recipe, merge
+from pidual.paper.recipes import (
+    CIFAR,
+    CIFAR_CODEBASE,
+    IMAGENET,
+    IMAGENET_CODEBASE,
+    MIDDLE_OF_GRID,
+    SCALES,
+    describe_recipes,
+    load_recipe,
+    merge,
+)
 from pidual.paper.runs import Fit
 
 FITS = Path(__file__).parents[2] / "benchmarks" / "results" / "benchmark"

@@ -44,7 +44,8 @@ def pictures(tmp_path_factory):
     """A run of pictures: two small CNNs."""
     folder = write_pictures(tmp_path_factory.mktemp("pictures"))
     with contextlib.chdir(folder):
-        assert run_cli(["fit", "pictures.csv", "--x", "pictures", *SMALL, "run"])[0] == 0
+        words = ["fit", "pictures.csv", "--x", "pictures", "--network", "small_cnn"]
+        assert run_cli([*words, *SMALL, "run"])[0] == 0
     return folder
 
 

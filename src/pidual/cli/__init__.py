@@ -29,8 +29,7 @@ from . import (
     review,
     sweep,
 )
-from .allocator import keep_freed_memory
-from .common import is_first_process, said_warnings, say
+from .common import is_first_process, keep_freed_memory, said_warnings, say
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 

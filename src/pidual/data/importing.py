@@ -28,14 +28,9 @@ def long_frame(
 ) -> pd.DataFrame:
     """Return a row for every answer, with the columns item, label, annotator, y and split first, where they are known.
 
-    Parameters
-    ----------
-    source : Source
-        What `open_source` has opened.
-    key : callable, optional
-        Gives the secret key of the pseudonyms; None keeps ids.
-    item, label, annotator, y, split : str, optional
-        As for `read_table`.
+    `source`: what `open_source` has opened.
+    `key`: gives the secret key of the pseudonyms; None keeps ids.
+    `item`, `label`, `annotator`, `y`, `split`: as for `read_table`.
     """
     roles = find_roles(source, item, label, annotator, None, y, split)
     own = {column: name for name, column in zip(roles._fields, roles[:5], strict=False) if column is not None}

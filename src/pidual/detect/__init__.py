@@ -3,8 +3,7 @@
 from ..run.records.summary import Cutoff, Verdict
 from .annotators import describe_annotators
 from .class_accuracy import describe_annotator_classes
-from .cutoff import auto_cutoff, find_issues
-from .issues import mark_issues
+from .cutoff import auto_cutoff, find_issues, mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers

@@ -28,10 +28,7 @@ SHOWN_PAIRS = 50
 def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float, float, float] | None:
     """Return alpha of nominal labels and its 95% interval; None where no item has two answers, or all are one class.
 
-    Parameters
-    ----------
-    item, given : int array (N,)
-        Codes of items and labels.
+    `item`, `given` (N,): codes of items and labels.
     """
     codes, labels = np.asarray(item).astype(np.int64), np.asarray(given).astype(np.int64)
     pairable = np.bincount(codes, minlength=1)[codes] > 1
@@ -79,13 +76,8 @@ def pairwise_kappa(
 ) -> tuple[Ints, Ints, Floats, Ints]:
     """Compute Cohen's kappa of every two annotators who share items, those with most items in common first.
 
-    Parameters
-    ----------
-    pairs : two int arrays
-        From `answer_pairs`.
-    annotator, given : int array (N,)
-        Codes.
-    n_classes : int
+    `pairs`: from `answer_pairs`.
+    `annotator`, `given` (N,): codes.
 
     Returns
     -------

@@ -51,25 +51,14 @@ CLOSED_GATE = 0.05  # a mean gate below it explains next to nothing
 
 @dataclass
 class Results:
-    """What a fit says about the labels.
+    """What a fit says about the labels."""
 
-    Parameters
-    ----------
-    predictions : Predictions
-        One row per annotation; those that look wrong are marked, with the reason.
-    items, annotators : DataFrame, optional
-        One row per item, and per annotator where these are known.
-    summary : Summary
-        What summary.json holds.
-    annotator_classes : DataFrame, optional
-        One row per annotator and true class.
-    """
-
-    predictions: Predictions
+    predictions: Predictions  # one row per annotation; those that look wrong are marked, with the reason
+    # items, annotators: one row per item, and per annotator where these are known
     items: pd.DataFrame
     annotators: pd.DataFrame | None
-    summary: Summary
-    annotator_classes: pd.DataFrame | None = None
+    summary: Summary  # what summary.json holds
+    annotator_classes: pd.DataFrame | None = None  # one row per annotator and true class
 
 
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:

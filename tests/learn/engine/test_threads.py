@@ -8,7 +8,7 @@ import torch
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Spec
-from pidual.learn.engine.threads import CHOSEN_OUTSIDE, SMALL, choose_threads, threads_on_resume, using_threads
+from pidual.learn.engine.session import CHOSEN_OUTSIDE, SMALL, choose_threads, threads_on_resume, using_threads
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
 

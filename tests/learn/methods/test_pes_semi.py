@@ -149,13 +149,6 @@ def test_targets_carry_no_gradient(monkeypatch):
     assert torch.allclose(found, weight.grad, atol=1e-5)
 
 
-def test_weight_of_unlabelled_rows_grows_with_the_epoch():
-    method = make(lam=5.0)
-    for epoch in (0, 19, 20, 24, 25, 28, 35, 40, 41, 299):  # 20 epochs on all rows, then 5 of a new classifier
-        method.epoch = epoch
-        assert method.unlabelled_weight() == pytest.approx(5 * min(1, max(0, (epoch - 25) / 16)))
-
-
 def test_a_batch_is_in_proportion_or_half_and_half():
     method, labels, order = make(), torch.randint(0, K, (N,)), torch.randperm(N)
     begin_with(method, 100, torch.arange(N) % 3 > 0, labels)

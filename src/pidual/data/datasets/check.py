@@ -49,12 +49,8 @@ Part = Callable[[Path], Checks]
 def check_dataset(name: str, data: Path) -> list[Check]:
     """Check everything a dataset needs.
 
-    Parameters
-    ----------
-    name : str
-        Key of DATASETS; all its variants are checked.
-    data : Path
-        Folder with the datasets.
+    `name`: key of DATASETS; all its variants are checked.
+    `data`: folder with the datasets.
     """
     find_entry(name)
     done: list[Check] = []

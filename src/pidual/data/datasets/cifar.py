@@ -52,13 +52,9 @@ class Images(NamedTuple):
 def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
     """Images of CIFAR-10.
 
-    Parameters
-    ----------
-    data : Path
-        Folder that holds cifar-10-batches-bin or cifar-10-batches-py.
-    part : {"train", "test"}
-    partial : bool
-        Continue, with a warning, when some of the training batches are missing.
+    `data`: folder that holds cifar-10-batches-bin or cifar-10-batches-py.
+    `part` ({"train", "test"}).
+    `partial`: continue, with a warning, when some of the training batches are missing.
     """
     files = cifar10_files(data, part)
     present = {number: path for number, path in enumerate(files) if path.is_file()}
@@ -80,12 +76,9 @@ def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
 def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
     """Images of CIFAR-100 with their fine (100) or coarse (20) labels.
 
-    Parameters
-    ----------
-    data : Path
-        Folder that holds cifar-100-binary or cifar-100-python.
-    part : {"train", "test"}
-    label : {"fine", "coarse"}
+    `data`: folder that holds cifar-100-binary or cifar-100-python.
+    `part` ({"train", "test"}).
+    `label` ({"fine", "coarse"}).
     """
     path = _cifar100_file(data, part)
     if not path.is_file():

@@ -67,15 +67,9 @@ def check_format(form: str | None) -> None:
 def open_json(file: File, form: str | None, label: str | None, items: bool = False) -> Source | None:
     """Return the table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
-    Parameters
-    ----------
-    file : File
-    form : str, optional
-        One of `FORMATS`; by default what the first record looks like.
-    label : str, optional
-        The control or question whose answers are the labels.
-    items : bool
-        Read items, a row for each, whether they have answers or not.
+    `form`: one of `FORMATS`; by default what the first record looks like.
+    `label`: the control or question whose answers are the labels.
+    `items`: read items, a row for each, whether they have answers or not.
     """
     begin = judgements.first_object(file.path) if form is None and file.is_here else {}
     if potato.is_state(begin):

@@ -35,14 +35,9 @@ ABOUT = ("annotator", "seconds", "changes", "interactions", "pre_annotated", "cr
 class Answers:
     """Answers of one export.
 
-    Parameters
-    ----------
-    name : str
-        What messages call the file.
-    tool : str
-        The program that wrote it.
-    unit, question : str
-        What that program calls an item, and what an annotator answers.
+    `name`: what messages call the file.
+    `tool`: the program that wrote it.
+    `unit`, `question`: what that program calls an item, and what an annotator answers.
     """
 
     def __init__(self, name: str, tool: str, unit: str, question: str):

@@ -27,16 +27,10 @@ _SOME = 1000  # items that show what a field holds
 def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
     """Return the long table with the order and time of the answers, and a guess at the role of each column.
 
-    Parameters
-    ----------
-    of : Source
-        The fields of the items.
-    rows : array of int
-        The row of `of` that belongs to every answer.
-    own : dict of Arrow columns
-        item, label and what else is known about every answer.
-    aliases : dict
-        Names by which a user may call columns of `own`.
+    `of`: the fields of the items.
+    `rows`: the row of `of` that belongs to every answer.
+    `own`: item, label and what else is known about every answer.
+    `aliases`: names by which a user may call columns of `own`.
     """
     scratch = InArrow(of.name, own)
     if "annotator" in own:

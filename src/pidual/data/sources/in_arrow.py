@@ -14,13 +14,8 @@ from .base import Source
 class InArrow(Source):
     """Arrow columns in memory.
 
-    Parameters
-    ----------
-    name : str
-        Name of the table in messages.
-    data : mapping of column name to Arrow column
-    places : callable, optional
-        Where the user finds a row, by its number.
+    `name`: name of the table in messages.
+    `places`: where the user finds a row, by its number.
     """
 
     def __init__(self, name: str, data: Mapping[str, Any], places: Callable[[int], str] | None = None):
@@ -45,16 +40,10 @@ class InArrow(Source):
 class Long(Source):
     """A row for every answer: columns of its own, beside those of the source that the answers were found in.
 
-    Parameters
-    ----------
-    of : Source
-        Has one row for all answers to an item.
-    rows : array of int
-        The row of `of` that every answer stands in.
-    own : mapping of column name to Arrow column
-        What is known about every answer. A column of `of` that has the name of one of these is called `data_NAME`.
-    taken : collection of str
-        More names that columns of `of` must not have.
+    `of`: has one row for all answers to an item.
+    `rows`: the row of `of` that every answer stands in.
+    `own`: what is known about every answer. A column of `of` that has the name of one of these is called `data_NAME`.
+    `taken`: more names that columns of `of` must not have.
     """
 
     def __init__(self, of: Source, rows: NDArray[np.int64], own: Mapping[str, Any], taken: Collection[str] = ()):

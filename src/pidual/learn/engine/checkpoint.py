@@ -31,14 +31,9 @@ START_ANEW = (
 class StateStore:
     """Keeps the newest training state in a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Made when the first state is saved.
-    save_every : float
-        Seconds between two states within an epoch.
-    run : str
-        Id of the run the states are of, where there is one; a state of another run is refused.
+    `folder`: made when the first state is saved.
+    `save_every`: seconds between two states within an epoch.
+    `run`: id of the run the states are of, where there is one; a state of another run is refused.
     """
 
     def __init__(self, folder: Path, save_every: float = 15.0, run: str = ""):

@@ -28,8 +28,8 @@ from ..batch import Batch, Rows
 from ..methods.base import Method
 from . import collapse
 from .batches import Batches
+from .callbacks import Record
 from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
-from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
 from .session import Interrupted, Session, make_fabric
@@ -63,18 +63,12 @@ def fit(
 ) -> Fitted:
     """Train a method on the rows of `train`.
 
-    Parameters
-    ----------
-    build : callable
-        Makes the method, with fresh weights.
-    train, valid : Rows
-        Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
-    training : Training
-        Options of the loop.
-    session : Session, optional
-        Processes, place of the state, callbacks, and how training is stopped.
-    stage : str
-        Name of this training in the records, where it is one of several.
+    `build`: makes the method, with fresh weights.
+    `train`, `valid`: training rows, and the noisy validation rows that choose the epoch (None: the last epoch is
+        chosen).
+    `training`: options of the loop.
+    `session`: processes, place of the state, callbacks, and how training is stopped.
+    `stage`: name of this training in the records, where it is one of several.
     """
     return Trainer(build, train, valid, training, session or Session(), stage).run()
 

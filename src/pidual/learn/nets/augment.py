@@ -181,13 +181,13 @@ def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
 
 def _groups(
     number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
-) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
+) -> Iterator[tuple[Tensor, "_Operation", Tensor]]:
     """Yield positions of images, the operation that applies to them, and its values; arguments are of shape (B,)."""
     chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
     if len(chosen):  # all that move in one go
         value = _VALUES[number[chosen], level[chosen]]
         value = torch.where(sign[chosen] < 0.5, -value, value)
-        yield chosen.to(device), Operation(partial(_move, number=number[chosen]), "move"), value
+        yield chosen.to(device), _Operation(partial(_move, number=number[chosen]), "move"), value
     for i, operation in enumerate(COLOURS.values(), len(MOVES)):
         chosen = (applies & (number == i)).nonzero()[:, 0]
         if len(chosen):
@@ -308,7 +308,7 @@ def _look_up(table: Tensor, x: Tensor) -> Tensor:
     return table.to(x).gather(2, x.flatten(2).long()).view(x.shape)
 
 
-class Operation(NamedTuple):
+class _Operation(NamedTuple):
     """An operation on images, and its value at a level from 0 to 9.
 
     Its kind: "move" pixels, "blend" the image with a plainer one, or "replace" colours by others.
@@ -332,15 +332,17 @@ MOVES: dict[str, Callable[[int], float]] = {  # value at a level, before its sig
     "Rotate": lambda level: 3 * level,  # degrees
 }
 COLOURS = {
-    "Color": Operation(_saturation, "blend", _factor),
-    "Contrast": Operation(_contrast, "blend", _factor),
-    "Brightness": Operation(_brightness, "blend", _factor),
-    "Sharpness": Operation(_sharpness, "blend", _factor),
-    "Posterize": Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
-    "Solarize": Operation(_solarize, "replace", lambda level: 256 - level * 256 // 10),  # what is inverted from here on
-    "AutoContrast": Operation(_auto_contrast, "replace"),
-    "Equalize": Operation(_equalize, "replace"),
-    "Invert": Operation(_invert, "replace"),
+    "Color": _Operation(_saturation, "blend", _factor),
+    "Contrast": _Operation(_contrast, "blend", _factor),
+    "Brightness": _Operation(_brightness, "blend", _factor),
+    "Sharpness": _Operation(_sharpness, "blend", _factor),
+    "Posterize": _Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
+    "Solarize": _Operation(
+        _solarize, "replace", lambda level: 256 - level * 256 // 10
+    ),  # what is inverted from here on
+    "AutoContrast": _Operation(_auto_contrast, "replace"),
+    "Equalize": _Operation(_equalize, "replace"),
+    "Invert": _Operation(_invert, "replace"),
 }
 OPERATIONS = (*MOVES, *COLOURS, "Cutout")
 

@@ -20,16 +20,10 @@ BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
 def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out: Path) -> None:
     """Write a dataset: every column of the table, the label corrected, and where it came from.
 
-    Parameters
-    ----------
-    run : RunFiles
-        The run.
-    frame : DataFrame
-        Its table, one row per annotation.
-    changes : DataFrame
-        What was changed, as `decide` has it.
-    out : Path
-        The directory.
+    `run`: the run.
+    `frame`: its table, one row per annotation.
+    `changes`: what was changed, as `decide` has it.
+    `out`: the directory.
     """
     try:
         from datasets import ClassLabel, Dataset
@@ -40,7 +34,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
     if out.exists() and not (out / INFO).is_file():
         raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
     names = [str(name) for name in run.predictions.classes]
-    with without_progress_bars():
+    with _without_progress_bars():
         made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
         made = made.cast_column("label", ClassLabel(names=names))
         try:
@@ -51,7 +45,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
 
 
 @contextlib.contextmanager
-def without_progress_bars() -> Iterator[None]:
+def _without_progress_bars() -> Iterator[None]:
     """Let `datasets` show no bars of its own, unless the user has set its environment variable for them."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 

@@ -31,18 +31,11 @@ def write_tasks(
 ) -> None:
     """Write a task for each item of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    source, roles : Source, Roles
-        Its table.
-    out : Path
-        The JSON file.
-    only : sequence of str, optional
-        The items to write, in this order, instead of all.
-    more : mapping, optional
-        Further fields of these items, by name.
+    `run`: a finished run.
+    `source`, `roles`: its table.
+    `out`: the JSON file.
+    `only`: the items to write, in this order, instead of all.
+    `more`: further fields of these items, by name.
     """
     rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
     each = rows.groupby(rows["item"].astype(str), sort=False)

@@ -34,20 +34,12 @@ Mask = npt.NDArray[np.bool_]
 class Filter(Struct, frozen=True):
     """Chooses which labels to look at.
 
-    Parameters
-    ----------
-    show : str
-        Labels on which nobody has decided, those on which somebody has, or all.
-    label : int, optional
-        The code of the given label.
-    annotator : str, optional
-        Who gave the label.
-    low, high : float
-        The quality, both ends included.
-    everything : bool
-        Also labels that do not look wrong.
-    resting : bool
-        Instead of those that look wrong, labels that rest on their own answer.
+    `show`: labels on which nobody has decided, those on which somebody has, or all.
+    `label`: the code of the given label.
+    `annotator`: who gave the label.
+    `low`, `high`: the quality, both ends included.
+    `everything`: also labels that do not look wrong.
+    `resting`: instead of those that look wrong, labels that rest on their own answer.
     """
 
     show: Literal["undecided", "decided", "all"] = "undecided"
@@ -64,14 +56,10 @@ class Suspects:
 
     A label's *place* is where it is in this order.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    store : Store
-        Its decisions.
-    sample : int
-        The worst label of each of this many items comes first, those of `detect.next_gold`. 0 shows the worst first.
+    `run`: a finished run.
+    `store`: its decisions.
+    `sample`: the worst label of each of this many items comes first, those of `detect.next_gold`. 0 shows the worst
+        first.
     """
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):
