@@ -191,11 +191,6 @@ def test_sets_of_choices_of_potato():
     assert answers == [["story"], ["story"], ["sleep"], ["sleep", "story"], ["animals", "story"], ["animals"]]
 
 
-def test_the_file_of_one_annotator_of_potato():
-    source = open_source(POTATO / "version_2" / "bob" / "user_state.json", label="mood")
-    assert rows_of(source, "item", "label", "annotator", "changes")[1] == ("f2", "bad", "bob", 2)
-
-
 @pytest.mark.parametrize("name", ["version_1", "version_1/annotated_instances.jsonl"])
 def test_the_first_version_of_potato(name):
     source = open_source(POTATO / name, label="mood")

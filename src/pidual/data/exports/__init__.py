@@ -11,6 +11,7 @@ the item; from there on it is read as any table.
 """
 
 import io
+import itertools
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,21 +24,11 @@ from ..paths import File
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
-from . import (
-    argilla,
-    deepeval,
-    doccano,
-    hugging_face,
-    inspect_log,
-    judgements,
-    label_studio,
-    lm_eval,
-    potato,
-    prodigy,
-    promptfoo,
-)
+from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
+from .potato import files_of, is_record, read_records, records_of
+from .prodigy import is_task, read_tasks
 from .records import JsonRecords, as_columns
 from .wide import melt
 
@@ -45,8 +36,8 @@ NESTED = {
     "label-studio": (label_studio.is_task, label_studio.read_tasks),
     "argilla": (argilla.is_record, argilla.read_responses),
     "doccano": (doccano.is_example, doccano.read_examples),
-    "prodigy": (prodigy.is_task, prodigy.read_tasks),
-    "potato": (potato.is_record, potato.read_records),
+    "prodigy": (is_task, read_tasks),
+    "potato": (is_record, read_records),
 }
 LOGS = {
     "inspect": (inspect_log.is_log, inspect_log.read_inspect),
@@ -72,8 +63,6 @@ def open_json(file: File, form: str | None, label: str | None, items: bool = Fal
     `items`: read items, a row for each, whether they have answers or not.
     """
     begin = judgements.first_object(file.path) if form is None and file.is_here else {}
-    if potato.is_state(begin):
-        return _table(potato.read_files([Path(file.path)], file.name), label, items)
     log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
     if log is not None:
         return open_log(file.path, log, label)
@@ -110,8 +99,8 @@ def open_folder(path: Path, form: str | None, label: str | None) -> Source | Non
     """Return the table in a folder: a saved dataset, or a file for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
-    if form in (None, "potato") and (states := potato.files_of(path)):
-        return potato.read_files(states, str(path)).source(label)
+    if form in (None, "potato") and (states := files_of(path)):
+        return read_records(itertools.chain.from_iterable(map(records_of, states)), str(path)).source(label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
     named = [(file.stem, JsonRecords(file)) for file in files]
     if files and (form == "doccano" or (form is None and doccano.is_example(next(iter(named[0][1]), {})))):

@@ -14,7 +14,7 @@ labels, and the fields of the records.
 import datetime
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,7 @@ class Answers:
         self._records.append({"item": self._item, **named})
 
     def add(self, control: str, labels: Sequence[Any], **about: Any) -> None:
-        """Add an answer to the present record, with a row for each of its labels and what is known `ABOUT` it.
-
-        The only label of an empty set is None.
-        """
+        """Add an answer to the present record: a row per label (None of an empty set), and what is known `ABOUT` it."""
         self._several[control] += len(labels) > 1
         rows = self._rows.setdefault(control, [])
         number = rows[-1]["answer"] + 1 if rows else 0
@@ -97,6 +94,22 @@ class Answers:
         """Yield the objects of a list, which may be missing."""
         for each in self.optional(value, list, field, "a list") or ():
             yield self.expect(each, dict, field, "a list of objects")
+
+    def by_item(self, records: Iterable[Any], ids: Sequence[str], fields: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield records item by item, of which the first says what is known; `ids`: fields that may name the item."""
+        found: dict[Any, list[Any]] = defaultdict(list)
+        for number, record in enumerate(records, 1):
+            self.begin(item := next((record[name] for name in ids if name in record), number))
+            found[item].append(record)
+        for item, same in found.items():
+            self.begin(item)
+            self.record(fields(same[0]))
+            yield from same
+
+    def who(self, value: Any, field: str) -> str | None:
+        """Return an annotator as text."""
+        found = self.optional(value, (int, str), field, "a number or text")
+        return None if found is None else str(found)
 
     def moment(self, value: Any, field: str) -> str | None:
         """Return when an answer was given: text as it is, or a number of seconds since 1970."""

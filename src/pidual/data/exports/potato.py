@@ -30,38 +30,20 @@ def is_record(record: dict[str, Any]) -> bool:
     return "label_annotations" in record or {"instance_id", "user_id", "labels"} <= record.keys()
 
 
-def is_state(record: dict[str, Any]) -> bool:
-    """Return whether an object looks like the state of an annotator."""
-    return _LABELS in record
-
-
 def files_of(folder: Path) -> list[Path]:
     """Return the files of the annotators in a folder of Potato; none in any other folder."""
     return next((found for name in (_STATE, _LINES) if (found := sorted(folder.glob(f"*/{name}")))), [])
 
 
-def read_files(files: Iterable[Path], name: str) -> Answers:
-    """Read the answers in the files of annotators; messages call the folder `name`."""
-    return read_records((record for file in files for record in _of_file(file)), name)
-
-
 def read_records(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """Read the answers in records of Potato; messages call the file `name`."""
     answers = Answers(name, "Potato", "instance", "schema")
-    by_item: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for position, record in enumerate(records, 1):
-        answers.begin(item := record.get("instance_id", record.get("id", position)))
-        by_item[item].append(record)
-    for item, given in by_item.items():
-        answers.begin(item)
-        text = answers.optional(given[0].get("displayed_text"), str, "displayed_text", "text")
-        answers.record({} if text is None else {"text": text})
-        for record in given:
-            _read_record(record, answers)
+    for record in answers.by_item(records, ("instance_id", "id"), lambda each: {"text": each.get("displayed_text")}):
+        _read_record(record, answers)
     return answers
 
 
-def _of_file(file: Path) -> Iterator[dict[str, Any]]:
+def records_of(file: Path) -> Iterator[dict[str, Any]]:
     """Yield a record for each item that an annotator has answered."""
     if file.name == _LINES:
         yield from ({"user_id": file.parent.name} | record for record in JsonRecords(File(str(file), str(file))))
@@ -81,12 +63,11 @@ def _of_file(file: Path) -> Iterator[dict[str, Any]]:
 
 def _read_record(record: dict[str, Any], answers: Answers) -> None:
     field = "label_annotations" if "label_annotations" in record else "labels"
-    who = answers.optional(record.get("user_id"), (str, int), "user_id", "a number or text")
+    who = answers.who(record.get("user_id"), "user_id")
     for schema, given in answers.expect(record.get(field), dict, field, "an object").items():
         classes = _classes(schema, answers.expect(given, dict, f"{field}.{schema[:30]}", "an object"))
         if classes:
-            about = _about(record.get("behavioral_data"), schema, answers)
-            answers.add(schema, classes, annotator=None if who is None else str(who), **about)
+            answers.add(schema, classes, annotator=who, **_about(record.get("behavioral_data"), schema, answers))
         elif given:
             answers.skipped[f"answers to {schema[:30]} that are not labels"] += 1
 

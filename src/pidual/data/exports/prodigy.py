@@ -4,7 +4,6 @@ The interface `choice` has its options in `accept`. In `classification` the ques
 `spam` where it was accepted, `no spam` where it was rejected. Ignored tasks and rejected choices are left out.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +11,6 @@ from .answers import Answers
 from .judgements import part
 
 _ANSWERS = ("accept", "reject", "ignore")
-_CHOICE = "accept"
 # of a task, what does not belong to its input
 _LEFT = ("answer", "accept", "label", "options", "config", "spans", "tokens", "meta", "score", "priority", "versions")
 
@@ -25,16 +23,8 @@ def is_task(record: dict[str, Any]) -> bool:
 def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """Read the answers in tasks of Prodigy; messages call the file `name`."""
     answers = Answers(name, "Prodigy", "input", "label")
-    by_input: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for number, task in enumerate(records, 1):
-        item = task.get("_input_hash", number)
-        answers.begin(item)
-        by_input[item].append(task)
-    for item, tasks in by_input.items():
-        answers.begin(item)
-        answers.record(_fields(tasks[0], answers))
-        for task in tasks:
-            _read_task(task, answers)
+    for task in answers.by_item(records, ["_input_hash"], lambda task: _fields(task, answers)):
+        _read_task(task, answers)
     return answers
 
 
@@ -47,28 +37,23 @@ def _fields(task: dict[str, Any], answers: Answers) -> dict[str, Any]:
 
 
 def _read_task(task: dict[str, Any], answers: Answers) -> None:
-    answer, chosen, asked = task.get("answer"), task.get(_CHOICE), task.get("label")
+    answer, chosen, asked = task.get("answer"), task.get("accept"), task.get("label")
     if answer not in _ANSWERS:
         raise answers.error("answer", f"this is not one of {', '.join(_ANSWERS)}")
     is_choice = chosen is not None or "options" in task
+    field = "_session_id" if task.get("_annotator_id") is None else "_annotator_id"
+    who, moment = answers.who(task.get(field), field), answers.moment(task.get("_timestamp"), "_timestamp")
     if answer == "ignore" or (answer == "reject" and is_choice):
         answers.left_out["ignored" if answer == "ignore" else "rejected"] += 1
     elif is_choice:
-        labels = answers.expect(chosen or [], list, _CHOICE, "a list")
+        labels = answers.expect(chosen or [], list, "accept", "a list")
         for label in labels:
-            answers.expect(label, (str, int, float), _CHOICE, "a list of labels")
+            answers.expect(label, (str, int, float), "accept", "a list of labels")
         if labels or part(task, "config", "choice_style") == "multiple":  # where none is an answer, too: the empty set
-            answers.add(_CHOICE, labels or [None], **_about(task, answers))
+            answers.add("accept", labels or [None], annotator=who, created_at=moment)
         else:
             answers.left_out["without a label"] += 1
     elif isinstance(asked, str):
-        answers.add(asked, [asked if answer == "accept" else f"no {asked}"], **_about(task, answers))
+        answers.add(asked, [asked if answer == "accept" else f"no {asked}"], annotator=who, created_at=moment)
     else:
         answers.skipped["answers that give spans or text" if task.get("spans") else "answers without a label"] += 1
-
-
-def _about(task: dict[str, Any], answers: Answers) -> dict[str, Any]:
-    field = next((name for name in ("_annotator_id", "_session_id") if task.get(name) is not None), "_session_id")
-    who = answers.optional(task.get(field), (str, int), field, "a number or text")
-    moment = answers.moment(task.get("_timestamp"), "_timestamp")
-    return {"annotator": None if who is None else str(who), "created_at": moment}
