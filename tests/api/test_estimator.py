@@ -720,7 +720,7 @@ def test_routing_asks_before_it_drops_pi(numbered):
         ({"method": "pi-dual"}, "no method 'pi-dual'"),
         ({"setting": "best"}, "no setting 'best'"),
         ({"training__epoch": 3}, "no training option 'epoch'"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
+        ({"epochs": 0}, "epochs must be at least 1, not 0"),
         ({"method__widht": 3}, "no option 'widht'"),
         ({"network__widht": 3}, "no option 'widht'"),
     ],

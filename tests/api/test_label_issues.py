@@ -406,3 +406,9 @@ def test_a_table_of_several_columns_needs_a_name(files):
     pd.DataFrame({"a": [1], "b": [2]}).to_csv(files / "two.csv", index=False)
     with pytest.raises(UsageError, match=r"say which one has the labels, as --labels .*two.csv:COLUMN"):
         read_values(str(files / "two.csv"), "labels")
+
+
+@pytest.mark.parametrize("annotators", [None, np.arange(len(LABELS)) % 5])
+def test_reasons_are_not_worked_out_where_nobody_sees_them(monkeypatch, annotators):
+    monkeypatch.setattr("pidual.detect.issues.find_reasons", lambda *given: pytest.fail("reasons were worked out"))
+    assert find_label_issues(LABELS, PROBS, annotators=annotators).any()

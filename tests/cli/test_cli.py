@@ -216,17 +216,6 @@ def test_crowd_kit_columns_with_inputs_by_task(crowd_files):
     assert [(column["name"], column["kind"]) for column in pi] == [("annotator", "category"), ("seconds", "number")]
 
 
-def test_inputs_from_columns_of_the_table(crowd_files):
-    frame = pd.read_csv(crowd_files / "labels.csv")
-    x = pd.DataFrame(np.load(crowd_files / "x.npy"), columns=list("abcd"))
-    frame.join(x, on="item").to_csv(crowd_files / "labels.csv", index=False)
-    run = fitted(crowd_files, "--x-columns", "a, b,c,d", x=None)
-    assert read_json(run / "config.json")["data"]["x_shape"] == [60, 4]
-    code, out, err = run_cli(["predict", run, crowd_files / "x.npy"])
-    assert code == 0, err
-    assert len(out.splitlines()) == 61
-
-
 def test_text_from_table_to_prediction(crowd_files):
     words = {"cat": "it purrs and says meow", "dog": "it barks and wags its tail", "owl": "it hoots all night long"}
     frame = pd.read_csv(crowd_files / "labels.csv")
@@ -257,20 +246,6 @@ def test_folder_of_images_to_report_with_thumbnails(tmp_path, options):
     assert pd.read_csv(io.StringIO(out))["item"].tolist() == [f"p{number:02}.png" for number in range(24)]
 
 
-def test_splits_of_the_table_are_kept(crowd_files):
-    frame = pd.read_csv(crowd_files / "labels.csv")
-    frame["part"] = frame["item"].map(lambda item: "test" if item < 10 else "val" if item < 20 else "train")
-    frame.to_csv(crowd_files / "labels.csv", index=False)
-    run = fitted(crowd_files, "--split", "part")
-    data = read_json(run / "config.json")["data"]
-    assert (data["n_train"], data["n_valid"], data["n_test"]) == (120, 30, 30)
-    predictions = read_frame(run / "predictions.parquet")
-    assert predictions["split"].tolist() == frame["part"].replace("val", "valid").tolist()
-    test = predictions[predictions["split"] == "test"]
-    accuracy = (test["predicted_label"].astype(str) == test["y"].astype(str)).mean()
-    assert read_json(run / "summary.json")["evaluation"]["test_accuracy"] == pytest.approx(accuracy)
-
-
 # --- predict ---
 
 
@@ -290,13 +265,6 @@ def test_predictions_as_csv_parquet_and_json(crowd, tmp_path):
     assert files_below(tmp_path) == {"p.csv", "p.parquet"}
     _, out, _ = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--json"])
     assert [row["predicted_label"] for row in json.loads(out)] == frame["predicted_label"].tolist()
-
-
-def test_last_and_selected_weights(crowd_files):
-    run = fitted(crowd_files, "--method", "pi_dual", "--set", "select=best", "--set", "lr=0.3", "--epochs", "2")
-    outs = [run_cli(["predict", run, crowd_files / "x.npy", "--weights", which])[1] for which in ("selected", "last")]
-    selected = read_json(run / "summary.json")["selected_epoch"]
-    assert (outs[0] == outs[1]) == (selected == 1)
 
 
 def test_accuracy_against_clean_labels_in_order_and_by_item(crowd, tmp_path):
@@ -320,17 +288,6 @@ def test_clean_labels_that_are_no_classes_are_refused(crowd, tmp_path):
     code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", tmp_path / "other.csv"])
     assert (code, out) == (1, "")
     assert "no label is a class of the model" in err
-
-
-def test_an_input_column_called_y_is_no_clean_label(crowd_files):
-    frame = pd.read_csv(crowd_files / "labels.csv")
-    x = np.load(crowd_files / "x.npy")[frame["item"]]
-    frame.assign(x=x[:, 0], y=x[:, 1]).to_csv(crowd_files / "labels.csv", index=False)
-    code, _, err = run_cli(
-        ["fit", crowd_files / "labels.csv", "--x-columns", "x,y", "-q", "--out", crowd_files / "run"]
-    )
-    assert code == 0, err
-    assert read_json(crowd_files / "run" / "summary.json")["evaluation"] is None
 
 
 # --- detect, report, methods ---

@@ -575,3 +575,8 @@ def test_other_folders_are_refused(folder):
     (folder / "empty").mkdir()
     with pytest.raises(UsageError, match="empty is a folder; give a file"):
         open_source(folder / "empty")
+
+
+def test_a_wide_table_does_not_have_the_column_item_that_is_made_for_it(folder):
+    (folder / "wide.csv").write_text("doc,hour,rater_1,rater_2\n7,3,a,b\n8,4,b,a\n")
+    assert read_table(folder / "wide.csv", annotators=["rater_*"], item="doc").unused == ("hour",)

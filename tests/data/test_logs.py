@@ -216,3 +216,14 @@ def test_a_log_is_fitted_as_it_is(tmp_path, monkeypatch):
     code, out, err = run_cli(["annotators", "run"])
     assert code == 0, err
     assert "Correctness [GEval] (judge-b)" in out
+
+
+def test_promptfoo_by_line_and_a_grader_that_failed(tmp_path):
+    results = json.loads((LOGS / "promptfoo.json").read_text())["results"]["results"]
+    results[1]["gradingResult"]["componentResults"][1]["metadata"] = {"graderError": True}
+    results[1]["response"]["output"] = {"answer": 7}
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps(result) + "\n" for result in results))
+    source = open_source(path)
+    assert rows_of(source, "label")[3:6] == [("fail",), (None,), ("pass",)]
+    assert rows_of(source, "output")[3] == ('{"answer": 7}',)

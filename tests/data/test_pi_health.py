@@ -147,3 +147,13 @@ def test_spread_by_plain_loops():
     off = wrong - np.array([wrong[who == person].mean() for person in range(6)])[who]
     expected = sum(sum(off[g & (item == i)].sum() ** 2 for i in range(100)) / g.sum() ** 2 for g in (low, high))
     assert spread(WrongAnswers.of(wrong, who, item), low, high) == pytest.approx(np.sqrt(expected))
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_large_numbers_that_differ_are_not_said_to_be_the_same(as_text):
+    numbers = 2**63 + np.arange(N, dtype=np.uint64) // 100
+    table = table_with(big=lambda rng, label: numbers.astype(str) if as_text else numbers)
+    with collected_warnings() as said:
+        assert [column.name for column in PIEncoder().fit(table).columns_] == ["annotator"]
+    assert "so large that their differences are lost" in said[0]
+    assert len(PIEncoder({"big": "category"}).fit(table).columns_[1].categories) == 6

@@ -185,17 +185,6 @@ def test_the_policy_equals_a_plain_loop_with_pillow(images):
     assert torch.equal(x, before)
 
 
-def test_the_policy_takes_any_layout_an_empty_batch_tiny_images_and_draws_at_the_ends():
-    x = torch.randint(0, 256, (50, 3, 9, 8), dtype=torch.uint8)
-    draws = draws_for(50)
-    assert torch.equal(auto_augment(x.contiguous(memory_format=torch.channels_last), draws), auto_augment(x, draws))
-    assert auto_augment(x[:0], draws[:0]).shape == (0, 3, 9, 8)
-    tiny = x[:, :, :2, :1].contiguous()
-    assert torch.equal(auto_augment(tiny, draws), policy_by_loop(tiny, draws))
-    ends = torch.tensor([[0.0] * 5, [1.0] * 5])
-    assert torch.equal(auto_augment(x[:2], ends), policy_by_loop(x[:2], ends))
-
-
 # UDA's policy against Pillow: images with transparency, which is what becomes the mean colour there.
 
 REPLACES = {"Invert", "AutoContrast", "Posterize", "Equalize", "Solarize"}  # done without transparency, which is lost
@@ -246,18 +235,6 @@ def test_the_policy_of_uda_equals_a_plain_loop_with_pillow(images):
     assert out.dtype == torch.uint8
     assert torch.equal(out, uda_by_loop(x, draws, colour))
     assert torch.equal(x, before)
-
-
-def test_the_policy_of_uda_does_not_depend_on_how_the_batch_is_split_or_laid_out(images):
-    draws = uda_draws(len(images), seed=2)
-    whole = rand_augment(images, draws, fill=90)
-    parts = [rand_augment(x, d, fill=90) for x, d in zip(images.split(7), draws.split(7), strict=True)]
-    assert torch.equal(torch.cat(parts), whole)
-    assert torch.equal(rand_augment(images.flip(0), draws.flip(0), fill=90).flip(0), whole)
-    assert torch.equal(rand_augment(images.contiguous(memory_format=torch.channels_last), draws, fill=90), whole)
-    assert rand_augment(images[:0], draws[:0]).shape == images[:0].shape
-    tiny, ends = images[:2, :, :2, :1].contiguous(), torch.tensor([[0.0] * 8, [1.0] * 8])
-    assert torch.equal(rand_augment(tiny, ends, fill=90), uda_by_loop(tiny, ends, (90, 90, 90)))
 
 
 @pytest.mark.parametrize(("size", "fill"), [(16, 0), (5, 200), (1, 7.4), (0, 9), (99, 3), (6, [10, 20.6, 255])])

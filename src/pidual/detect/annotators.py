@@ -77,7 +77,9 @@ def describe_annotators(
     if no_answers:
         columns["no_answers"] = np.array([no_answers.get(name, 0) for name in names], np.int64)
     if (seconds := _seconds(predictions)) is not None:
-        columns["median_seconds"] = _median(who, seconds, size).astype(np.float32)
+        there = np.isfinite(seconds)
+        median = pd.Series(seconds[there]).groupby(who[there]).median().reindex(range(size))
+        columns["median_seconds"] = median.to_numpy(np.float32)
     if predictions.gate is not None:
         columns["mean_gate"] = (sums(who, predictions.gate, size) / total).astype(np.float32)
     frame: pd.DataFrame = pd.DataFrame(columns)[n > 0]
@@ -97,12 +99,6 @@ def _seconds(predictions: Predictions) -> Floats | None:
             scale = 1e-3 if unit & MILLISECONDS else 60.0 if unit & MINUTES else 1.0
             return numbers(column) * scale
     return None
-
-
-def _median(who: Ints, values: Floats, size: int) -> Floats:
-    """Return the median of the known values of each of `size` annotators, NaN where there is none."""
-    known = pd.Series(values[np.isfinite(values)]).groupby(who[np.isfinite(values)]).median()
-    return np.asarray(known.reindex(range(size)), np.float64)
 
 
 def favourites(counts: Counts, size: int) -> tuple[Ints, Floats]:

@@ -161,10 +161,7 @@ class _Rounds:
         model, n = AnswerModel.empty(answers).flat(), found[1].position.epoch
         items = (answers.n_items, answers.n_classes)
         shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
-        wrong = shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
-        if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
-            wrong = "it is of no round, or holds numbers that are not finite"
-        if wrong:
+        if wrong := shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0]):
             raise RunError(f"{store.path} does not fit this run: {wrong}; {START_ANEW}.")
         return {name: value.double().numpy() for name, value in found[0].items()}
 

@@ -12,7 +12,7 @@ from lazy_inputs import Photos, Squares
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
-from pidual.learn.batch import Groups
+from pidual.learn.batch import Groups, Rows
 from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.methods import CE
@@ -203,3 +203,16 @@ def test_scans_are_in_the_order_of_items():
     first = [group[0] for group in by_loops(rows.item.numpy())]
     assert index[starts > 0].tolist() == first
     assert torch.equal(seen["x"], rows.x[rows.x_row[first], 0])
+
+
+def test_a_memory_map_is_not_read_as_a_whole(tmp_path):
+    rows = crowd()
+    np.save(tmp_path / "x.npy", rows.x.numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    on_disk = Rows.build(
+        mapped, rows.x_row.numpy(), rows.y_noisy.numpy(), item=rows.item.numpy(), fold=rows.fold.numpy()
+    )
+    assert on_disk.x.data_ptr() == mapped.ctypes.data
+    for one, two in zip(epoch(on_disk), epoch(rows), strict=True):
+        assert torch.equal(one.x, two.x)
+        assert torch.equal(one.item, two.item)

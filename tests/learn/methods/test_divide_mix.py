@@ -4,17 +4,14 @@ import math
 
 import pytest
 import torch
-from contract import make_rows
 from small_networks import Linear
 from torch.nn import functional as F
 from toy import batch_of_views, fixed_mixup, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit
 from pidual.learn.methods import divide_mix
 from pidual.learn.methods.divide_mix import DivideMix
 from pidual.learn.methods.parts.selection import clean_posterior
-from pidual.learn.nets import MLP
 
 N, K, B, T = 24, 4, 8, 0.5
 
@@ -180,13 +177,6 @@ def test_rows_come_labelled_and_unlabelled_for_either_network_in_turn():
         assert set(part.tolist()) == set(members.nonzero()[:, 0].tolist())
 
 
-def test_an_epoch_is_a_pass_over_the_larger_labelled_set_but_no_shorter_than_all_rows():
-    method, x, labels = make(), 3 * torch.randn(N, K), torch.arange(N) % K
-    begin(method, 10, x, labels)
-    largest = int(method.labelled.sum(1).max())
-    assert len(method.epoch_rows(10, torch.randperm(N))) == 4 * max(largest, N // 4) == int(method.progress[1])
-
-
 def test_predicts_the_sum_of_logits():
     method, x = make().eval(), torch.randn(5, K)
     assert torch.allclose(method.logits(x), x @ method.f.head.weight.T + x @ method.g.head.weight.T, atol=1e-6)
@@ -201,13 +191,3 @@ def test_native_score_is_the_mean_posterior_of_noise():
     found = columns["noise_posterior"]
     assert found.isnan().tolist() == [False, True, False]
     assert found[0].item() == pytest.approx(1 - (w[0, 4] + w[1, 4]).item() / 2)
-
-
-def test_learns_and_finds_the_wrong_labels():
-    rows = make_rows()
-    training = Training(epochs=12, batch_size=40, lr=0.05, seed=0, select="last")
-    fitted = fit(lambda: DivideMix(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=12)), rows, rows, training)
-    assert fitted.history[-1]["valid_accuracy"] > 0.7
-    disagrees = fitted.method.logits(rows.take_x(rows.x_row)).argmax(1) != rows.y_noisy
-    noise = 1 - fitted.method.w.mean(0)
-    assert noise[disagrees].mean() > noise[~disagrees].mean() + 0.5

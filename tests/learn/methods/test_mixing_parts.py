@@ -9,7 +9,7 @@ from torch import nn
 from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average
-from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, sharpen, small_loss
+from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, small_loss
 from pidual.learn.nets import SmallCNN, Standardize
 
 # --- mixup ---
@@ -26,24 +26,7 @@ def test_mixup_mixes_inputs_and_targets_with_one_weight_and_one_permutation(alph
         assert torch.allclose(mixed_targets[i], share * targets[i] + (1 - share) * targets[j], atol=1e-6)
 
 
-def test_mixup_takes_bytes_and_alpha_zero_mixes_nothing():
-    x = torch.randint(0, 256, (6, 3, 4, 4), dtype=torch.uint8)
-    mixed, targets, _, share = mixup(x, torch.eye(6), 0.0)
-    assert share == 1
-    assert mixed.dtype == torch.float32
-    assert torch.equal(mixed, x.float())
-    assert torch.equal(targets, torch.eye(6))
-
-
 # --- sharpen ---
-
-
-def test_sharpen_is_a_power_scaled_to_one():
-    q = torch.tensor([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
-    squares = [0.25 / 0.38, 0.09 / 0.38, 0.04 / 0.38]
-    assert sharpen(q, 0.5)[0].tolist() == pytest.approx(squares, abs=1e-6)
-    assert sharpen(q, 0.5)[1].tolist() == pytest.approx([1, 0, 0], abs=1e-6)
-    assert torch.allclose(sharpen(q, 1.0), q, atol=1e-6)
 
 
 # --- selection ---

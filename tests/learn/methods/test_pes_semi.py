@@ -162,17 +162,6 @@ def test_a_batch_is_in_proportion_or_half_and_half():
     assert rows[0::2].bincount(minlength=N)[0::4].tolist() == [2] * 6
 
 
-@pytest.mark.parametrize("which", ["all confident", "none confident"])
-def test_without_other_rows_there_is_no_unlabelled_term(which):
-    method, labels = make(), torch.randint(0, K, (N,))
-    begin_with(method, 100, torch.full((N,), which == "all confident"), labels)
-    logs = method(batch_of_views(torch.arange(B), torch.randn(2, B, K), labels[:B]))
-    assert method.confident.all()
-    assert logs["loss_unlabelled"] == 0
-    assert torch.isfinite(logs["loss"])
-    assert len(method.epoch_rows(100, torch.randperm(N))) == N
-
-
 def test_a_batch_without_confident_rows_has_no_labelled_term():
     method, labels = make(), torch.randint(0, K, (N,))
     begin_with(method, 100, torch.arange(N) >= B, labels)

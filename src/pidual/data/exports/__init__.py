@@ -16,7 +16,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import listed, quoted
@@ -29,7 +29,7 @@ from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
 from .potato import files_of, is_record, read_records, records_of
 from .prodigy import is_task, read_tasks
-from .records import JsonRecords, as_columns
+from .records import Json, JsonRecords, as_columns
 from .wide import melt
 
 NESTED = {
@@ -68,7 +68,7 @@ def open_json(file: File, form: str | None, label: str | None, items: bool = Fal
         return open_log(file.path, log, label)
     whole = JsonRecords(file)
     is_list = whole.is_list()
-    records: Iterable[dict[str, Any]] = list(whole) if is_list else whole
+    records: Iterable[Json] = list(whole) if is_list else whole
     if form in NESTED:
         return _table(NESTED[form][1](records, file.name), label, items)
     if form is None:
@@ -144,14 +144,14 @@ class _Member(JsonRecords):
         raise DataError(f"{self.name} is not UTF-8 text; write it again as UTF-8.")
 
 
-def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[str, Any]]:
+def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[Json]:
     """Yield the records of several files, whose names say who gave the labels; that of a single file does not."""
     for stem, records in named:
         for record in records:
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
 
 
-def _flat(records: list[dict[str, Any]], name: str, form: str | None, label: str | None) -> Source:
+def _flat(records: list[Json], name: str, form: str | None, label: str | None) -> Source:
     """Return the table in a list of flat objects; columns of lists and objects are left out."""
 
     def place(row: int) -> str:

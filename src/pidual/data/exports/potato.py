@@ -16,7 +16,7 @@ from ...errors.messages import first_line
 from ..paths import File
 from .answers import Answers
 from .judgements import number, objects, part
-from .records import JsonRecords
+from .records import Json, JsonRecords
 
 _STATE, _LINES = "user_state.json", "annotated_instances.jsonl"
 _LABELS, _BEHAVIOUR = "instance_id_to_label_to_value", "instance_id_to_behavioral_data"
@@ -25,7 +25,7 @@ _SPENT = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")  # a time in version 1
 _DECISIONS = {"accepted": "accepted", "partial": "changed", "rejected": "changed"}  # on what a model suggested
 
 
-def is_record(record: dict[str, Any]) -> bool:
+def is_record(record: Json) -> bool:
     """Return whether a record looks like the answers of an annotator to an item."""
     return "label_annotations" in record or {"instance_id", "user_id", "labels"} <= record.keys()
 
@@ -35,7 +35,7 @@ def files_of(folder: Path) -> list[Path]:
     return next((found for name in (_STATE, _LINES) if (found := sorted(folder.glob(f"*/{name}")))), [])
 
 
-def read_records(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_records(records: Iterable[Json], name: str) -> Answers:
     """Read the answers in records of Potato; messages call the file `name`."""
     answers = Answers(name, "Potato", "instance", "schema")
     for record in answers.by_item(records, ("instance_id", "id"), lambda each: {"text": each.get("displayed_text")}):
@@ -43,7 +43,7 @@ def read_records(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def records_of(file: Path) -> Iterator[dict[str, Any]]:
+def records_of(file: Path) -> Iterator[Json]:
     """Yield a record for each item that an annotator has answered."""
     if file.name == _LINES:
         yield from ({"user_id": file.parent.name} | record for record in JsonRecords(File(str(file), str(file))))
@@ -51,7 +51,7 @@ def records_of(file: Path) -> Iterator[dict[str, Any]]:
     try:
         state = json.loads(file.read_bytes())
         for item, given in state[_LABELS].items():
-            labels: dict[str, dict[str, Any]] = defaultdict(dict)
+            labels: dict[str, Json] = defaultdict(dict)
             for label, value in given:
                 labels[label["schema"]][label["name"]] = value
             behaviour = part(state, _BEHAVIOUR, item)
@@ -61,7 +61,7 @@ def records_of(file: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{file} {what}; copy the folder from Potato again.") from None
 
 
-def _read_record(record: dict[str, Any], answers: Answers) -> None:
+def _read_record(record: Json, answers: Answers) -> None:
     field = "label_annotations" if "label_annotations" in record else "labels"
     who = answers.who(record.get("user_id"), "user_id")
     for schema, given in answers.expect(record.get(field), dict, field, "an object").items():
@@ -72,7 +72,7 @@ def _read_record(record: dict[str, Any], answers: Answers) -> None:
             answers.skipped[f"answers to {schema[:30]} that are not labels"] += 1
 
 
-def _classes(schema: str, given: dict[str, Any]) -> list[str]:
+def _classes(schema: str, given: Json) -> list[str]:
     """Return the classes that were chosen: their value is true, their name or, in version 1, a number."""
     if menus := [value for name in _MENUS if isinstance(value := given.get(name), str)]:
         return menus
@@ -83,7 +83,7 @@ def _classes(schema: str, given: dict[str, Any]) -> list[str]:
     ]
 
 
-def _about(behaviour: Any, schema: str, answers: Answers) -> dict[str, Any]:
+def _about(behaviour: Any, schema: str, answers: Answers) -> Json:
     """Return what is known about an answer: time, changes of the answer, events, and whether a model helped."""
     if old := _SPENT.search(str(part(behaviour, "time_string"))):
         days, hours, minutes, seconds = map(int, old.groups())

@@ -5,22 +5,22 @@ The interface `choice` has its options in `accept`. In `classification` the ques
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from .answers import Answers
 from .judgements import part
+from .records import Json
 
 _ANSWERS = ("accept", "reject", "ignore")
 # of a task, what does not belong to its input
 _LEFT = ("answer", "accept", "label", "options", "config", "spans", "tokens", "meta", "score", "priority", "versions")
 
 
-def is_task(record: dict[str, Any]) -> bool:
+def is_task(record: Json) -> bool:
     """Return whether a record looks like a task of Prodigy that was answered."""
     return record.get("answer") in _ANSWERS and ("_input_hash" in record or "_task_hash" in record)
 
 
-def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_tasks(records: Iterable[Json], name: str) -> Answers:
     """Read the answers in tasks of Prodigy; messages call the file `name`."""
     answers = Answers(name, "Prodigy", "input", "label")
     for task in answers.by_item(records, ["_input_hash"], lambda task: _fields(task, answers)):
@@ -28,7 +28,7 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def _fields(task: dict[str, Any], answers: Answers) -> dict[str, Any]:
+def _fields(task: Json, answers: Answers) -> Json:
     """Return what is known about the input: its fields, and those of `meta`; pictures within the file are left out."""
     meta = answers.expect(task.get("meta") or {}, dict, "meta", "an object")
     fields = {name: value for name, value in task.items() if name not in _LEFT and not name.startswith("_")}
@@ -36,7 +36,7 @@ def _fields(task: dict[str, Any], answers: Answers) -> dict[str, Any]:
     return {name: each for name, each in fields.items() if not (isinstance(each, str) and each.startswith("data:"))}
 
 
-def _read_task(task: dict[str, Any], answers: Answers) -> None:
+def _read_task(task: Json, answers: Answers) -> None:
     answer, chosen, asked = task.get("answer"), task.get("accept"), task.get("label")
     if answer not in _ANSWERS:
         raise answers.error("answer", f"this is not one of {', '.join(_ANSWERS)}")

@@ -59,6 +59,8 @@ def export_run(
         raise UsageError(f"sure must be between 0 and 1, not {sure}.")
     if run.summary.label_sets is not None:
         raise UsageError("Sets of labels are not written yet; predictions.parquet has what to add and to drop.")
+    if (read := run.config.source.read) is not None and read.levels:
+        raise UsageError("Ratings cannot be replaced by classes; export --soft has the classes of the items.")
     out = Path(out)
     source, roles = open_table(run, table)
     if out.resolve() == Path(source.name).resolve():
