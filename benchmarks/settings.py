@@ -7,9 +7,8 @@
 The data is kept apart from what the setting is judged on elsewhere: Digits-PI with other labels than the demo's, three
 synthetic crowds of other shapes and seeds than the stress benchmark's, and, where DIR has it, LabelMe scored on its
 validation part. With --images: a synthetic crowd's answers for CIFAR-10 training images. `pi_dual` and `ce` with the
-default setting, then its variants. With --random-pi: `pi_dual` with random PI of several lengths, on these sets and on
-a crowd large enough that the default has any; accuracy on clean test inputs after the last epoch. Fits that are there
-already are not repeated.
+default setting, then its variants. With --random-pi: `pi_dual` with random PI of several lengths; accuracy on clean
+test inputs after the last epoch. Fits that are there already are not repeated.
 """
 
 import argparse
@@ -95,8 +94,6 @@ if __name__ == "__main__":
         name, variants = "random_pi", {"ce": {"method": "ce"}, **RANDOM_PI_VARIANTS}
     out = arguments.out or RESULTS / f"{name}.json"
     sets = {"image crowd": image_crowd()} if arguments.images else load_sets()
-    if arguments.random_pi:
-        sets["crowd 12,000 rows"] = crowd(n_items=4_000, n_annotators=60, answers_per_item=3, noise=0.4, seed=25)
     torch.set_num_threads(1)
     log = Log(out, "variant", "dataset", "seed")
     for dataset, data in sets.items():

@@ -49,6 +49,7 @@ def pages(detection):
             "gold stated": gold_table(read_rows(RESULTS / "gold.jsonl")),
             "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
+        "settings.md": {"random pi": settings_table(load("random_pi"))},
         "llm_judges.md": {
             "language models": judges_table(load("real_crowds")),
             "panels of judges": panels_table(read_rows(RESULTS / "judges.jsonl")),
