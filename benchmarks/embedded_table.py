@@ -55,16 +55,14 @@ def cifar10n_table(rows):
 def cost_table(speed, memory):
     """Items per second of one core beside the bare library, peak memory on the way, and what a kill leaves."""
     lines = []
-    for row in memory:
-        way = {each["way"]: each for each in speed if each["kind"] == row["kind"]}
-        rates = {name: f"{each['n'] / each['processor']:.0f}" for name, each in way.items()}
-        cells = {"pidual, items/s": rates["embed"], "bare library": rates["bare"]}
-        cells |= {"processor time, ratio": f"{way['embed']['ratio']:.3f}"}
-        cells |= {
-            "peak MB after " + ", ".join(f"{int(n):,}" for n in row["peak_mb"]): ", ".join(
-                map(str, row["peak_mb"].values())
-            )
-        }
-        cells |= {"killed after": f"{row['reported']:,}", "kept": f"{row['kept']:,}"}
-        lines.append({f"{row['n']:,}": row["kind"]} | cells)
-    return markdown(pd.DataFrame(lines))
+    for ours, bare in ((row, other) for row in speed for other in speed if row["way"] == "embed" != other["way"]):
+        if ours["kind"] == bare["kind"]:
+            rates = (f"{row['n'] / row['processor']:.0f}" for row in (ours, bare))
+            cells = dict(zip(("pidual, items per second", "bare library"), rates, strict=True))
+            cells["ratio of processor time"] = f"{ours['ratio']:.3f}"
+            for row in (row for row in memory if row["kind"] == ours["kind"]):
+                at = ", ".join(f"{int(n):,}" for n in row["peak_mb"])
+                cells[f"peak MB after {at}"] = ", ".join(f"{peak:,}" for peak in row["peak_mb"].values())
+                cells |= {"killed after": f"{row['reported']:,}", "kept": f"{row['kept']:,}"}
+            lines.append({f"{ours['n']:,}": ours["kind"]} | cells)
+    return markdown(pd.DataFrame(lines).fillna(""))
