@@ -82,6 +82,7 @@ STEPS = {
     "settings_images": script(
         "settings", 2, "settings.md", "settings_images.json", "settings_images.jsonl", options="--images --seeds 2"
     ),
+    "random_pi": script("settings", 0.3, "settings.md", "random_pi.json", "random_pi.jsonl", options="--random-pi"),
     "simulate_review": script("simulate_review", 1, "loop.md"),
     "judge": script("judge", 0.5, "judge.md"),
     "growth": script("growth", 0.4, "training.md"),

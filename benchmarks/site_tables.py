@@ -270,10 +270,11 @@ def panels_table(rows):
     for name, title in titles.items():
         before, now, low, high, true = pd.DataFrame([row[name] for row in rows]).to_numpy().T
         off = abs(now - true)
+        then = pd.Series([row["true_before"] for row in rows]).to_numpy() if name == "accuracy" else true
         lines.append(
             {
                 "": title,
-                "without gold, off by": f"{100 * abs(before - true).mean():.1f}",
+                "without gold, off by": f"{100 * abs(before - then).mean():.1f}",
                 "with gold": f"{100 * off.mean():.1f}",
                 "within 3 points": f"{(off <= 0.03).mean():.0%}",
                 "mean of stated - true": f"{100 * (now - true).mean():+.1f}",

@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import math
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import RECIPE, crowd, tiny_fit
 
+from pidual.data import Inputs
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
@@ -178,6 +181,9 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert counted[4:] == [("ce", 1)]
     assert first[0]["settings"]["epochs"] == 3
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", known.read_text() if known.exists() else "", re.MULTILINE)
+    assert first[0]["about"]["hardware"].startswith(names[0] if names else "")
 
 
 def same(result):
@@ -538,3 +544,14 @@ def test_a_last_epoch_that_diverged_counts_as_knowing_nothing(data):
     assert score_last(job, fitted, data, fabric) == expected
     with pytest.raises(DivergedError, match="smaller --lr"):
         score(job, fitted, data, fabric)
+
+
+def test_an_annotation_gets_the_input_of_its_item(data):
+    """Also where there are as many annotations as inputs, in another order."""
+    frame = data.frame.drop_duplicates("item").reset_index(drop=True)
+    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(data.noise_rate))
+    assert len(frame) == len(data.x)
+    assert job.rows.x_row.tolist() == frame["item"].tolist()
+    as_inputs = Inputs(data.x, np.array([f"image-{i}" for i in range(len(data.x))]), "array", {})
+    job = prepare_data(dataclasses.replace(data, x=as_inputs), tiny_fit().options(data.noise_rate))
+    assert job.rows.x_row.tolist() == data.frame["item"].tolist()

@@ -18,6 +18,8 @@ from pidual.learn.methods import METHODS, DivideMix, ELRPlus
 from pidual.learn.nets import PILinear, build_network
 from pidual.options import check_options, defaults
 from pidual.paper.grids import DIFFERENCES, paper_grid
+from pidual.paper.numbers import CIFAR as CIFAR_SETS
+from pidual.paper.numbers import PAPER_DATASETS, SEMI_SUPERVISED, paper_number
 from pidual.paper.recipes import (
     CIFAR,
     CIFAR_CODEBASE,
@@ -153,6 +155,15 @@ def test_a_dataset_without_recipes_is_refused():
     with pytest.raises(UsageError, match="no recipe for 'llm_emotion'; there are recipes for cifar10h, cifar10n"):
         load_recipe("llm_emotion", "cpu")
     assert list(describe_recipes()) == NAMES
+
+
+def test_a_benchmark_fits_the_methods_of_the_papers_table_and_watches_enough_rows():
+    recipes = {name: load_recipe(name, "paper") for name in PAPER_DATASETS}
+    for name, recipe in recipes.items():
+        of_paper = {m for m in METHODS if paper_number(name, m, "selected_accuracy") and m not in SEMI_SUPERVISED}
+        assert set(recipe.main) - {"pi_dual_plus"} == of_paper, name
+        assert ("pi_dual_plus" in recipe.main) == (name in CIFAR_SETS)
+        assert recipe.watched >= (50_000 if name.startswith("imagenet") else 10_000)
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)

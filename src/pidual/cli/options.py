@@ -112,6 +112,12 @@ key_option = click.option("--key-file", type=PATH, help="Key file.  [default: .p
 scale_option = click.option(
     "--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use."
 )
+server_options = compose(
+    click.option("--project", type=int, metavar="N", help="Number of the project in Label Studio."),
+    click.option(
+        "--api-key-file", type=PATH, help="File with the API key.  [default: environment variable LABEL_STUDIO_API_KEY]"
+    ),
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
@@ -222,6 +228,19 @@ data_options = compose(
         metavar="A,B,...",
         help="Labels that mean no answer, such as unsure,tie,-1, in any spelling: left out of the votes, and counted "
         "for each annotator.",
+    ),
+    click.option(
+        "--levels",
+        callback=_parse_labels,
+        metavar="A,B,...",
+        help="Labels are ratings on this scale, from low to high, such as 1,2,3,4,5: each is read as the class that it "
+        "speaks for, by who gave it.",
+    ),
+    click.option(
+        "--truth-classes",
+        callback=_parse_labels,
+        metavar="A,B,...",
+        help="With --levels: the classes, from low to high, such as fail,pass.",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(

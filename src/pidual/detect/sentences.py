@@ -282,9 +282,8 @@ def describe_expected(share: float) -> str:
 def describe_worth(found: Sequence[PIWorth]) -> str:
     """Describe what PI was worth, by a fit with shuffled PI."""
     said = ", and ".join(
-        f"{each.own:.1%} agreement with {each.what}, {each.shuffled:.1%} with PI shuffled "
-        f"({100 * each.difference:+.1f} points, "
-        f"95%: {100 * each.difference_low:.1f} to {100 * each.difference_high:.1f})"
+        f"{each.own:.1%} agreement with {each.what}, {each.shuffled:.1%} with PI shuffled (95% interval of the "
+        f"difference: {100 * each.difference_low:+.1f} to {100 * each.difference_high:+.1f} points)"
         for each in found
     )
     return f"What PI was worth, on {found[0].n_items:,} held-out items: {said}."

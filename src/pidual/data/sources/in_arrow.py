@@ -116,3 +116,15 @@ class OnlyRows(Source):
     @property
     def file(self) -> Source:
         return self.of.file
+
+
+class Relabelled(OnlyRows):
+    """A source with another column of labels."""
+
+    def __init__(self, of: Source, label: str, column: Any):
+        super().__init__(of, np.arange(len(column)))
+        self._label, self._column = label, column
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        found = self.of.read([name for name in columns if name != self._label], numeric)
+        return {name: found.get(name, self._column) for name in columns}

@@ -30,11 +30,11 @@ from ..table import open_table
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import write_dataset
-from .label_studio import write_tasks
+from .label_studio import push_tasks, tasks_of, write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "push_tasks"]
 
 
 def export_run(
@@ -59,12 +59,14 @@ def export_run(
         raise UsageError(f"sure must be between 0 and 1, not {sure}.")
     if run.summary.label_sets is not None:
         raise UsageError("Sets of labels are not written yet; predictions.parquet has what to add and to drop.")
+    if (read := run.config.source.read) is not None and read.levels:
+        raise UsageError("Ratings cannot be replaced by classes; export --soft has the classes of the items.")
     out = Path(out)
     source, roles = open_table(run, table)
     if out.resolve() == Path(source.name).resolve():
         raise UsageError(f"{out} is the table itself; write to another file.")
     if to == "label-studio":
-        write_tasks(run, source, roles, out)
+        write_tasks(tasks_of(run, (source, roles)), out)
         return pd.DataFrame()
     changes = decide(run, sure)
     edits = _edits(source, roles, run, changes)
