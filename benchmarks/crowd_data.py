@@ -5,7 +5,7 @@
 Features are made here, without labels, from the items trained on alone: of images the principal components of
 oriented gradients, colours and learned patches, of texts those of TF-IDF. Crowds whose names end in `:embedded` have
 vectors of pretrained models instead, as `pidual fit --embed` does: images those of EfficientNet-lite0 at 96 pixels,
-texts those of MiniLM, one for each view, beside the ones of TF-IDF.
+texts those of MiniLM for the whole text, beside the ones of TF-IDF.
 """
 
 import dataclasses
@@ -135,10 +135,10 @@ def embedded_images(x, x_test):
 
 
 def embedded_texts(views):
-    """Vectors of texts by MiniLM, of several views side by side."""
+    """Vectors of texts by MiniLM: of the first view, which is the whole text."""
     from embedded import minilm
 
-    return np.concatenate([minilm(texts) for texts in zip(*views, strict=True)], axis=1)
+    return minilm([first for first, *_ in views])
 
 
 def beside(x, x_test, vectors, vectors_test):

@@ -58,7 +58,15 @@ def script(name: str, hours: float, page: str = "", *files: str, options: str = 
 
 STEPS = {
     "crowds": script("crowds", 5, "evidence.md"),
-    "embedded": script("embedded", 1.5, "evidence.md"),
+    "crowds_embedded": script(
+        "crowds",
+        1.5,
+        "evidence.md",
+        "crowds_embedded.json",
+        "crowds_embedded.jsonl",
+        options="--only embedded --methods auto,crowdlab --out benchmarks/results/crowds_embedded.json",
+    ),
+    "embedded": script("embedded", 0.3, "evidence.md", "embedded.jsonl"),
     "real_crowds": script("real_crowds", 0.5, "settings.md"),
     "gold": script("gold", 1, "evidence.md"),
     "judges": script("judges", 0.3, "llm_judges.md"),

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import embedded_table
 import methods
 import pandas as pd
 from common import RESULTS, read_rows
@@ -46,6 +47,7 @@ def pages(detection):
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
             "compared crowds": compared_crowds(crowds),
+            **embedded_table.tables(CROWDS, crowds + load("crowds_embedded"), read_rows(RESULTS / "embedded.jsonl")),
             "gold stated": gold_table(read_rows(RESULTS / "gold.jsonl")),
             "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
