@@ -48,8 +48,9 @@ class FakeServer:
         self.tasks, self.predictions, self.keys, self.error = tasks, [], [], None
         self.choices = {"Positive", "Negative"}
 
-    def client(self, base_url, api_key, timeout):
-        assert (base_url, timeout) == (URL, 60)
+    def client(self, base_url, api_key, httpx_client):
+        assert base_url == URL
+        assert httpx_client.timeout == httpx.Timeout(60)
         self.keys.append(api_key)
         exports = SimpleNamespace(as_file=self.as_file)
         projects = SimpleNamespace(get=self.get, exports=exports, import_predictions=self.import_predictions)
@@ -303,12 +304,14 @@ def wait_for(url, process, log):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the SDK and its libraries
-def test_there_and_back_with_a_real_server(real_server, tmp_path, monkeypatch):
+def test_there_and_back_with_a_real_server(real_server, tmp_path, monkeypatch, request):
     sdk = pytest.importorskip("label_studio_sdk.client", reason="needs label-studio-sdk")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", KEY)
     write_key(tmp_path)
-    client = sdk.LabelStudio(base_url=real_server, api_key=KEY, timeout=60)
+    http = httpx.Client(timeout=60)
+    request.addfinalizer(http.close)
+    client = sdk.LabelStudio(base_url=real_server, api_key=KEY, httpx_client=http)
     other = client.projects.create(title="other", label_config=CONFIG)
     client.projects.import_tasks(other.id, request=[{"data": {"text": f"other {n}"}} for n in range(5)])
     project = client.projects.create(title="films", label_config=CONFIG)

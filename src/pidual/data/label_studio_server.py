@@ -34,9 +34,10 @@ def connected(url: str, project: int, key: str) -> Iterator[tuple[Any, bytes]]:
         what = f"Label Studio's server needs its SDK ({error}); `pip install 'pidual[label-studio]'` installs it."
         raise UsageError(what) from None
     try:
-        client = LabelStudio(base_url=url.rstrip("/"), api_key=key, timeout=60)
-        client.projects.get(project)
-        yield client, client.projects.exports.as_file(project).read()
+        with httpx.Client(timeout=60, follow_redirects=True) as http:
+            client = LabelStudio(base_url=url.rstrip("/"), api_key=key, httpx_client=http)
+            client.projects.get(project)
+            yield client, client.projects.exports.as_file(project).read()
         return
     except ApiError as error:
         status = error.status_code if isinstance(error.body, dict) else None  # a page of another program is text

@@ -28,8 +28,7 @@ from ..sources.in_arrow import InArrow
 from .long_table import finished
 from .records import Json, as_columns, kind
 
-# what may be known about an answer
-ABOUT = ("annotator", "seconds", "changes", "interactions", "pre_annotated", "created_at")
+ABOUT = ("annotator", "seconds", "changes", "interactions", "pre_annotated", "created_at")  # about an answer
 
 
 class Answers:
