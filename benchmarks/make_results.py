@@ -88,7 +88,7 @@ STEPS = {
     "growth": script("growth", 0.4, "training.md"),
     "overhead": script("overhead", 0.2, "compared.md"),
     "threads": script("threads", 0.2, "settings.md"),
-    "memory": script("memory", 0.2),
+    "memory": script("memory", 1, "scale.md"),
     "allocator": script("allocator", 0.2),
     "one_row": script("one_row", 0.05),
     "review": script("review", 0.2, "review.md", options="--out benchmarks/results/review.json"),

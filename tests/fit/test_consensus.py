@@ -10,6 +10,7 @@ from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI
+from pidual.fit import closed
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
@@ -227,6 +228,26 @@ def test_effects_of_categories_and_constants(tmp_path):
     assert tool.right_at_low < 0.5 < tool.right_at_high
     assert effects["day"].low.startswith("2026-01-01")
     assert abs(effects["day"].right_at_low - effects["day"].right_at_high) < 0.15
+
+
+@pytest.mark.parametrize("kept", [2**27, 0])
+def test_of_many_answers_some_items_are_fitted_and_all_are_judged(kept, tmp_path, monkeypatch):
+    """A third of the items is fitted; what is said about the others is what the classifier predicts, kept or not."""
+    crowd = make_crowd(600, 8, 3, 3, 4, noise=0.3, seed=0)
+    table = read_table(crowd.frame, pi=["annotator"], keep_ids=True)
+    monkeypatch.setattr(closed, "LEARNED_NUMBERS", 1800)  # answers x classes are 5,400
+    monkeypatch.setattr(closed, "KEPT_NUMBERS", kept)
+    run = fit_table(table, Inputs.from_array(crowd.x), tmp_path / "run")
+    found = run.predictions.frame
+    assert found["row"].tolist() == list(range(1800))
+    items = found.drop_duplicates("item").astype({"item": int}).set_index("item").sort_index()
+    fitted = table.frame["item"].cat.categories[::3]
+    said, predicted = (each["predicted_probability"].to_numpy() for each in (items, run.predict(crowd.x)))
+    others = ~items.index.isin(fitted)
+    np.testing.assert_allclose(said[others], predicted[others], atol=1e-5)
+    assert np.abs(said - predicted)[~others].max() > 1e-3  # by fits without the item
+    y = crowd.frame.groupby("item")["y"].first()
+    assert (items["consensus_label"].to_numpy() == y.to_numpy()).mean() > 0.9
 
 
 @pytest.mark.parametrize("k", [2, 40])

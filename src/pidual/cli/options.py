@@ -154,7 +154,7 @@ data_options = compose(
         "--x",
         "x",
         metavar="PATH",
-        help="Inputs: .npy, .npz, CSV or Parquet with numeric columns, or a folder of images.",
+        help="Inputs: .npy, .npz, CSV or Parquet with numeric columns (or a folder of parts), or a folder of images.",
     ),
     click.option(
         "--x-columns",

@@ -51,13 +51,20 @@ def read_rows(
     rows = dict.fromkeys(columns, np.arange(n))
     if item is None:
         return data, None, rows
-    found = complete(source, item, source.read([item])[item] if items is None else items, "item")
-    if repeats:
-        rows = _first_rows(source, found.codes, data, numbers=numbers)
-        data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
-    else:
-        _check_repeated(source, item, found)
+    items = source.read([item])[item] if items is None else items
+    if not repeats:
+        return data, read_names(source, item, items), rows
+    found = complete(source, item, items, "item")
+    rows = _first_rows(source, found.codes, data, numbers=numbers)
+    data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
     return data, _as_strings(found), rows
+
+
+def read_names(source: Source, item: str, items: Any = None) -> NDArray[np.str_]:
+    """Read the names of rows, each once."""
+    found = complete(source, item, source.read([item])[item] if items is None else items, "item")
+    _check_repeated(source, item, found)
+    return _as_strings(found)
 
 
 def _as_strings(found: Keys) -> NDArray[np.str_]:
