@@ -74,7 +74,11 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[docs]'
 	touch $@
 
-docs: $(VENV)/.docs  ## write the pages that the code and the results make, and build the site in build/site
+build/katex/.installed:
+	npm install --silent --no-save --prefix build/katex katex@0.16.22
+	touch $@
+
+docs: $(VENV)/.docs build/katex/.installed  ## write the pages that the code and the results make, and build the site in build/site
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/start_pages.py
 	$(BIN)/python benchmarks/tables.py

@@ -58,7 +58,15 @@ def script(name: str, hours: float, page: str = "", *files: str, options: str = 
 
 STEPS = {
     "crowds": script("crowds", 5, "evidence.md"),
-    "embedded": script("embedded", 1.5, "evidence.md"),
+    "crowds_embedded": script(
+        "crowds",
+        1.5,
+        "evidence.md",
+        "crowds_embedded.json",
+        "crowds_embedded.jsonl",
+        options="--only embedded --methods auto,crowdlab --out benchmarks/results/crowds_embedded.json",
+    ),
+    "embedded": script("embedded", 0.3, "evidence.md", "embedded.jsonl"),
     "real_crowds": script("real_crowds", 0.5, "settings.md"),
     "gold": script("gold", 1, "evidence.md"),
     "judges": script("judges", 0.3, "llm_judges.md"),
@@ -80,7 +88,7 @@ STEPS = {
     "growth": script("growth", 0.4, "training.md"),
     "overhead": script("overhead", 0.2, "compared.md"),
     "threads": script("threads", 0.2, "settings.md"),
-    "memory": script("memory", 0.2),
+    "memory": script("memory", 1, "scale.md"),
     "allocator": script("allocator", 0.2),
     "one_row": script("one_row", 0.05),
     "review": script("review", 0.2, "review.md", options="--out benchmarks/results/review.json"),

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import embedded_table
 import methods
 import pandas as pd
 from common import RESULTS, read_rows
@@ -46,6 +47,7 @@ def pages(detection):
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
             "compared crowds": compared_crowds(crowds),
+            **embedded_table.tables(CROWDS, crowds + load("crowds_embedded"), read_rows(RESULTS / "embedded.jsonl")),
             "gold stated": gold_table(read_rows(RESULTS / "gold.jsonl")),
             "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
@@ -304,23 +306,20 @@ def over_seeds(row, name, digits=1, scale=100):
 
 
 def method_results(crowds):
-    """The table of results on the page of every method, cross-entropy beside it."""
+    """The table of results on the page of every method."""
     table = method_summary()
     made = {}
     for name in dict.fromkeys(table.index.get_level_values("method")):
         rows = [
             {
                 "dataset": title,
-                f"accuracy: {name}": over_seeds(table.loc[(name, data)], "last_accuracy"),
-                "accuracy: ce": over_seeds(table.loc[("ce", data)], "last_accuracy"),
-                f"AUC: {name}": f"{table.loc[(name, data), 'last_auc']:.3f}",
-                "AUC: ce": f"{table.loc[('ce', data), 'last_auc']:.3f}",
+                "accuracy": over_seeds(table.loc[(name, data)], "last_accuracy"),
+                "AUC": f"{table.loc[(name, data), 'last_auc']:.3f}",
                 "time / ce": f"{table.loc[(name, data), 'time_relative_to_ce']:.1f}",
             }
             for data, title in DATASETS.items()
         ]
         shown = pd.DataFrame(rows)
-        shown = shown.loc[:, ~shown.columns.duplicated()]
         pages = (DOCS / "methods").glob("*.md")
         (page,) = (path.name for path in pages if f"<!-- result {name} -->" in path.read_text())
         made.setdefault(f"methods/{page}", {})[f"result {name}"] = markdown(shown)

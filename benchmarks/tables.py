@@ -15,6 +15,7 @@ import detection_table
 import human_table
 import loop_table
 import make_results
+import memory
 import methods
 import pandas as pd
 import site_tables
@@ -265,6 +266,7 @@ def all_pages():
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     ours[PAPER_PAGE] = every_paper_table(summarise(read_fits()))
     ours[DOCS.parent / "README.md"] = {"human readme": human_table.readme(read_fits())}
+    ours[DOCS / "scale.md"] = memory.tables()
     ours[DOCS / "paper" / "reproduce.md"] = {"make results": make_results.table()}
     return ours | others
 

@@ -1,8 +1,12 @@
 """One reader for all doors: files, folders, patterns, addresses, and tables in memory that speak Arrow."""
 
+import functools
 import gzip
 import json
 import os
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,10 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run_cli
 
-from pidual import PiDualClassifier, UsageError, judge, read_table
-from pidual.data import known_codes, open_source, read_truth
+from pidual import (
+    CrowdClassifier,
+    PiDualClassifier,
+    UsageError,
+    find_label_issues,
+    fit_table,
+    judge,
+    load_inputs,
+    read_table,
+)
+from pidual.data import open_source, read_truth
 from pidual.data.paths import beside
-from pidual.errors import DataError
+from pidual.errors import DataError, PidualError
 
 fsspec = pytest.importorskip("fsspec")
 FRAME = pd.DataFrame(
@@ -27,10 +40,10 @@ FRAME = pd.DataFrame(
 )
 
 
-def write_parts(folder, ending, frame=FRAME):
+def write_parts(folder, ending, frame=FRAME, first=20):
     """Two parts of the table, and what Spark writes beside them."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, part in {"a": frame[:20], "b": frame[20:]}.items():
+    for name, part in {"a": frame[:first], "b": frame[first:]}.items():
         path = folder / f"{name}{ending}"
         if ending.startswith(".parquet"):
             part.to_parquet(path)
@@ -146,51 +159,114 @@ def test_json_lines_whose_kinds_differ_between_blocks(tmp_path, monkeypatch):
     assert read["late"] == [line.get("late") for line in lines]
 
 
-# --- tables in memory ---
+# --- every source through every call ---
 
 
-def polars_frame(frame):
+def on_disk(ending, place="{folder}/a{ending}", copied=False):
+    """Write tables to files, in two parts unless it is one file, and give their place."""
+
+    def make(frame, folder):
+        folder = folder / f"d{len(list(folder.iterdir()))}"
+        write_parts(folder, ending, frame, len(frame) if "/a" in place else len(frame) // 2)
+        if copied:
+            fsspec.filesystem("memory").put(str(folder), f"/{folder}", recursive=True)
+        return place.format(folder=folder, ending=ending)
+
+    return make
+
+
+def polars_frame(frame, _=None):
     return pytest.importorskip("polars").from_pandas(frame)
 
 
-def duckdb_relation(frame):
+def duckdb_relation(frame, _):
     return pytest.importorskip("duckdb").connect().from_df(frame)
 
 
-def hugging_face(frame):
+def hugging_face(frame, _):
     return pytest.importorskip("datasets").Dataset.from_pandas(frame)
 
 
-MAKERS = {
-    "pandas": lambda frame: frame,
-    "pyarrow": pa.Table.from_pandas,
-    "reader": lambda frame: pa.Table.from_pandas(frame).to_reader(max_chunksize=7),
-    "polars": polars_frame,
-    "lazy": lambda frame: polars_frame(frame).lazy(),
-    "duckdb": duckdb_relation,
-    "datasets": hugging_face,
+def ray_dataset(frame, _):
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    ray.init(num_cpus=1, include_dashboard=False, ignore_reinit_error=True, log_to_driver=False)
+    return pytest.importorskip("ray.data").from_pandas(frame)
+
+
+def spark_frame(frame, _):
+    sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # its workers are others, if there are several on the path
+    return sql.SparkSession.builder.master("local[1]").getOrCreate().createDataFrame(frame)
+
+
+FILES = {
+    "CSV": on_disk(".csv"),
+    "JSON Lines": on_disk(".jsonl"),
+    "Parquet": on_disk(".parquet"),
+    "a folder of parts": on_disk(".parquet", "{folder}"),
+    "a pattern (`parts/*.parquet`)": on_disk(".parquet", "{folder}/*{ending}"),
+    "an address (`s3://`, here `memory://`)": on_disk(".parquet", "memory:/{folder}/*{ending}", copied=True),
 }
+MAKERS = {
+    "pandas": lambda frame, _: frame,
+    "pyarrow table": lambda frame, _: pa.Table.from_pandas(frame),
+    "pyarrow reader": lambda frame, _: pa.Table.from_pandas(frame).to_reader(max_chunksize=7),
+    "polars": polars_frame,
+    "polars, lazy": lambda frame, _: polars_frame(frame).lazy(),
+    "DuckDB relation": duckdb_relation,
+    "Hugging Face dataset": hugging_face,
+    "Ray dataset": ray_dataset,
+    "Spark frame": spark_frame,
+}
+SOURCES = FILES | MAKERS
+X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a", "b", "c"])
+PROBS = pd.DataFrame({"cat": np.tile([0.9, 0.2], 20), "dog": np.tile([0.1, 0.8], 20)})
+GOLD = pd.DataFrame({"item": ["i3", "i4"], "truth": ["dog", "cat"]})
+LABELS, PI = FRAME["label"].to_numpy(), FRAME[["seconds"]]
+IN_MEMORY = read_table(FRAME, keep_ids=True)
+CALLS = {
+    "read_table": lambda make: read_table(make(FRAME), pi=["annotator", "seconds"], keep_ids=True).frame.astype(str),
+    "load_inputs": lambda make: load_inputs(make(X)).array,
+    "judge": lambda make: judge(make(FRAME), pi=["annotator"]).predictions,
+    "CrowdClassifier.fit": lambda make: CrowdClassifier().fit(make(X), LABELS, make(PI)).predict_proba(make(X)),
+    "find_label_issues": lambda make: find_label_issues(LABELS, make(PROBS)),
+    "read_truth": lambda make: read_truth(make(GOLD), IN_MEMORY),
+}
+REFUSED = {(source, call) for source in FILES for call in ("judge", "CrowdClassifier.fit", "find_label_issues")}
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_tables_in_memory(make):
-    check(make(FRAME))
-    judged = judge(make(FRAME), pi=["annotator"])
-    pd.testing.assert_frame_equal(judged.predictions, judge(FRAME, pi=["annotator"]).predictions)
-    table = read_table(make(FRAME), keep_ids=True)
-    gold = pd.DataFrame({"item": ["i3", "i4"], "truth": ["dog", "cat"]})
-    np.testing.assert_array_equal(read_truth(make(gold), table), read_truth(gold, table))
-    np.testing.assert_array_equal(known_codes(make(gold), table), read_truth(gold, table))
+def doors_table():
+    """The table of docs/scale.md."""
+    rows = [["", *(f"`{call}`" for call in CALLS)], ["---"] * (len(CALLS) + 1)]
+    rows += [[source, *("-" if (source, call) in REFUSED else "yes" for call in CALLS)] for source in SOURCES]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_classifier_takes_them(make):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
-    options = {"epochs": 1, "random_state": 0, "method": "ce"}
-    expected = PiDualClassifier(**options).fit(X, FRAME["label"].to_numpy(), FRAME[["annotator", "seconds"]])
-    found = PiDualClassifier(**options).fit(make(X), FRAME["label"].to_numpy(), make(FRAME[["annotator", "seconds"]]))
-    np.testing.assert_array_equal(found.predict_proba(make(X)), expected.predict_proba(X))
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=pytest.mark.slow) if name[:3] in ("Ray", "Spa") else name for name in SOURCES]
+)
+def test_every_door(source, call, tmp_path):
+    def through(name):
+        return CALLS[call](lambda frame: SOURCES[name](frame, tmp_path))
+
+    if (source, call) in REFUSED:
+        with pytest.raises((PidualError, ValueError)):  # the latter of scikit-learn
+            through(source)
+        return
+    with warnings.catch_warnings():
+        if source.split()[0] in ("Ray", "Spark"):
+            warnings.simplefilter("ignore")  # of these packages, about themselves
+        found, expected = through(source), through("pandas")
+    if isinstance(expected, pd.DataFrame):
+        pd.testing.assert_frame_equal(found, expected)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_page_has_the_table_of_doors():
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    assert doors_table() in page, f"write this into docs/scale.md:\n{doors_table()}"
 
 
 def test_a_column_of_polars_is_y():
@@ -270,3 +346,22 @@ def test_a_folder_is_fitted_and_exported_as_one_table(tmp_path, monkeypatch):
     code, _, err = run_cli(["export", "runs/parts", "--to", "parquet"])
     assert code == 0, err
     assert len(pq.read_table("parts.clean.parquet")) == 40
+
+
+def test_many_numbers_are_read_from_a_file_as_they_are_needed(tmp_path, monkeypatch):
+    frame = pd.DataFrame({"item": [f"i{k}" for k in range(20)], "a": np.arange(20) / 8, "b": np.arange(20) % 3})
+    frame["label"] = np.where(frame["a"] > 1, "dog", "cat")
+    folder = write_parts(tmp_path / "parts", ".parquet", pd.concat([frame, frame.assign(item="j" + frame["item"])]))
+    expected = load_inputs(f"{folder}/*.parquet")
+    monkeypatch.setattr("pidual.data.features.IN_MEMORY", 50)
+    found = load_inputs(f"{folder}/*.parquet")
+    assert isinstance(found.array, np.memmap)
+    np.testing.assert_array_equal(found.array, expected.array)
+    assert found.names.tolist() == expected.names.tolist()
+    assert found.digest() == expected.digest()
+    table = read_table(folder, keep_ids=True)
+    runs = [fit_table(table, x, tmp_path / name) for name, x in {"file": found, "memory": expected}.items()]
+    assert runs[0].predictions.frame.equals(runs[1].predictions.frame)
+    monkeypatch.setattr("tempfile.TemporaryFile", functools.partial(open, "/dev/full", "wb"))
+    with pytest.raises(UsageError, match=r"do not fit in the temporary folder .*; free some space, or name another"):
+        load_inputs(f"{folder}/*.parquet")

@@ -10,6 +10,7 @@ from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI
+from pidual.fit import closed
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
@@ -71,15 +72,6 @@ def test_answers_that_are_left_out_teach_nothing():
     assert (judges[0].model.flat() == judges[1].model.flat()).all()
 
 
-def test_items_in_parts_are_judged_as_all_together():
-    rows, spec, log_p, _ = made()
-    answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
-    judge = fit_judge(answers.of(np.arange(400))[0], log_p)
-    whole = judge_all(judge, log_p, answers)
-    for part in np.array_split(np.random.default_rng(0).permutation(400), 7):
-        assert judge(answers.of(part)[0], log_p[part]).q == pytest.approx(whole[part], abs=1e-12)
-
-
 def test_trained_items_are_made_as_sure_as_held_out_ones(crowd):
     table, inputs, _ = crowd
     job = prepare(table, inputs, FitOptions(method="ce", accelerator="cpu", valid_fraction=0.3))
@@ -93,15 +85,6 @@ def test_trained_items_are_made_as_sure_as_held_out_ones(crowd):
     assert abs(sure[trained].mean() - sure[~trained].mean()) < 0.03
     kept.put(np.arange(300), np.exp(log_softmax(logits / np.where(trained, 5.0, 1.0)[:, None])))
     assert Tempered.fit(job, kept).power == 1.0  # never surer
-
-
-@pytest.mark.parametrize("k", [2, 40])
-def test_two_and_many_classes_one_item_and_one_answer(k):
-    for n, per_item in ((1, 1), (30, 1), (5, 40)):
-        rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
-        answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
-        judge = fit_judge(answers.of(np.arange(n))[0], log_p)
-        assert judge_all(judge, log_p, answers).sum(1) == pytest.approx(np.ones(n), abs=1e-5)
 
 
 # --- as part of a fit ---
@@ -245,3 +228,32 @@ def test_effects_of_categories_and_constants(tmp_path):
     assert tool.right_at_low < 0.5 < tool.right_at_high
     assert effects["day"].low.startswith("2026-01-01")
     assert abs(effects["day"].right_at_low - effects["day"].right_at_high) < 0.15
+
+
+@pytest.mark.parametrize("kept", [2**27, 0])
+def test_of_many_answers_some_items_are_fitted_and_all_are_judged(kept, tmp_path, monkeypatch):
+    """A third of the items is fitted; what is said about the others is what the classifier predicts, kept or not."""
+    crowd = make_crowd(600, 8, 3, 3, 4, noise=0.3, seed=0)
+    table = read_table(crowd.frame, pi=["annotator"], keep_ids=True)
+    monkeypatch.setattr(closed, "LEARNED_NUMBERS", 1800)  # answers x classes are 5,400
+    monkeypatch.setattr(closed, "KEPT_NUMBERS", kept)
+    run = fit_table(table, Inputs.from_array(crowd.x), tmp_path / "run")
+    found = run.predictions.frame
+    assert found["row"].tolist() == list(range(1800))
+    items = found.drop_duplicates("item").astype({"item": int}).set_index("item").sort_index()
+    fitted = table.frame["item"].cat.categories[::3]
+    said, predicted = (each["predicted_probability"].to_numpy() for each in (items, run.predict(crowd.x)))
+    others = ~items.index.isin(fitted)
+    np.testing.assert_allclose(said[others], predicted[others], atol=1e-5)
+    assert np.abs(said - predicted)[~others].max() > 1e-3  # by fits without the item
+    y = crowd.frame.groupby("item")["y"].first()
+    assert (items["consensus_label"].to_numpy() == y.to_numpy()).mean() > 0.9
+
+
+@pytest.mark.parametrize("k", [2, 40])
+def test_two_and_many_classes_one_item_and_one_answer(k):
+    for n, per_item in ((1, 1), (30, 1), (5, 40)):
+        rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
+        answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
+        judge = fit_judge(answers.of(np.arange(n))[0], log_p)
+        assert judge_all(judge, log_p, answers).sum(1) == pytest.approx(np.ones(n), abs=1e-5)

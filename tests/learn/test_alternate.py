@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pidual.learn.answers import judging
+from pidual.learn.answers import judging, model
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers
 from pidual.learn.closed_form import ridge
@@ -30,8 +30,8 @@ def test_the_number_of_threads_makes_no_difference():
         with threadpool_limits(threads):
             found.append(fit_inputs(x, np.arange(len(x)), answers))
     assert found[0].p.tobytes() == found[1].p.tobytes()
-    assert found[0].posterior.q.tobytes() == found[1].posterior.q.tobytes()
-    assert (found[0].posterior.q.argmax(1) == z).mean() > 0.85
+    assert found[0].q.tobytes() == found[1].q.tobytes()
+    assert (found[0].q.argmax(1) == z).mean() > 0.85
     assert 0 < len(found[0].f.settings) <= 12
 
 
@@ -71,4 +71,16 @@ def test_processes_that_share_the_work_find_what_one_finds(monkeypatch):
     alone = fit_inputs(x, row, answers)
     for each in found:
         assert np.abs(each.p - alone.p).max() < 1e-6
-        assert np.abs(each.posterior.q - alone.posterior.q).max() < 1e-6
+        assert np.abs(each.q - alone.q).max() < 1e-6
+
+
+def test_some_items_at_a_time_find_what_all_at_once_find(monkeypatch):
+    x, answers, _ = draw()
+    whole = fit_inputs(x, np.arange(len(x)), answers)
+    monkeypatch.setattr(model, "CHUNK", 2000)
+    _, again, _ = draw()
+    parts = fit_inputs(x, np.arange(len(x)), again)
+    assert len(again.parts) > 3
+    assert all(len(part.parts) == 1 for _, part in again.parts)
+    assert np.abs(parts.q - whole.q).max() < 1e-6
+    assert np.abs(parts.p - whole.p).max() < 1e-6

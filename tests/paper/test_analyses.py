@@ -4,7 +4,6 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli
@@ -23,11 +22,11 @@ from pidual.paper.analyses import (
     controls,
     cost,
     dynamics,
-    image_of,
     importance,
     size,
 )
 from pidual.paper.runs import run_fits
+from pidual.paper.tune import run_tuned
 
 pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
 
@@ -108,6 +107,18 @@ def test_controls_leave_pi_without_meaning_or_give_it_all(run):
     assert gate["oracle PI"] > 0.8 > gate["shuffled PI"]
 
 
+def test_other_rates_are_those_that_the_search_did_not_choose(tmp_path, monkeypatch):
+    """The recipe's own rate is 0.1: where the search takes 0.2, the other one is 0.1."""
+    recipe = replace(RECIPE, settings={**RECIPE.settings, "lr": 0.1, "epochs": 1}, search={"lr": (0.1, 0.2)})
+    monkeypatch.setattr("pidual.paper.tune.load_data", lambda recipe, data: crowd())
+    monkeypatch.setattr(
+        "pidual.paper.tune._tune",
+        lambda recipe, method, *rest: replace(recipe, methods={**recipe.methods, method: {"lr": 0.2}}),
+    )
+    shown = dynamics(recipe, lambda fits: run_tuned(fits, crowd(), tmp_path), methods=["ce"])
+    assert list(dict.fromkeys(shown["method"])) == ["ce", "ce, rate 0.1"]
+
+
 @pytest.mark.parametrize(
     ("name", "method"),
     [("corrupted_pi", "ce"), ("importance", "tram"), ("ablations", "afm"), ("dynamics", "forward_t")],
@@ -123,23 +134,12 @@ def test_corruption_is_an_option_of_the_fit(out, run):
     assert table["selected_gate_auc"].iloc[-1] < table["selected_gate_auc"].iloc[0]
 
 
-def test_early_stopping_is_the_difference_of_the_epochs(out, run):
-    table = analyse("early_stopping", RECIPE, out, run=run, load=crowd, methods=["ce", "pi_dual"], seeds=1)
-    assert np.allclose(table["last_minus_selected_accuracy"], table["last_accuracy"] - table["selected_accuracy"])
-
-
 def test_cost_is_relative_to_cross_entropy():
     table = cost(RECIPE, crowd(), ["pi_dual", "sop"]).set_index("method")
     assert list(table.index) == ["ce", "pi_dual", "sop"]
     assert table.loc["ce", "relative_to_ce"] == 1
     assert table.loc["pi_dual", "parameters"] > table.loc["ce", "parameters"] == table.loc["sop", "parameters"]
     assert table.loc["sop", "row_values"] > 0
-
-
-def test_an_image_of_one_channel_is_grey():
-    assert image_of(pictures(channels=1), 5).shape == (8, 8)
-    colours = pictures()
-    assert np.array_equal(image_of(colours, 5), np.moveaxis(colours.x[5], 0, -1))
 
 
 def test_examples_show_images(tmp_path):
@@ -149,11 +149,6 @@ def test_examples_show_images(tmp_path):
     assert len(list(figure.iter("{http://www.w3.org/2000/svg}image"))) == len(table)
     assert (table.loc[table["label_is"] == "wrong", "given"] != table.loc[table["label_is"] == "wrong", "true"]).all()
     assert "label: cat" in "".join(figure.itertext())
-
-
-def test_examples_need_images(out, run):
-    with pytest.raises(UsageError, match=r"digits_pi:low has no images to show; its inputs have the shape \(4,\)"):
-        analyse("examples", RECIPE, out, run=run, load=crowd)
 
 
 def test_the_command_prints_the_analysis(monkeypatch, tmp_path):

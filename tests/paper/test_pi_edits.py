@@ -9,7 +9,6 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from pidual.data import AnnotationTable, Inputs
-from pidual.data.pi.random_pi import random_pi
 from pidual.errors import UsageError
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
@@ -44,10 +43,6 @@ def replaced(after):
     return new.all(1)
 
 
-def test_nothing_asked_for_changes_nothing(a):
-    assert edits()(a, INDEX) is a
-
-
 # corrupted rows
 
 
@@ -57,19 +52,11 @@ def test_a_share_q_of_the_rows_is_corrupted(a, q):
     assert abs(n - q * N) < 5 * math.sqrt(N * q * (1 - q))
 
 
-def test_all_rows_are_corrupted_at_one(a):
-    assert bool(replaced(edits(corrupt=1.0)(a, INDEX)).all())
-
-
 def test_rows_that_are_not_corrupted_keep_their_pi(a):
     after = edits(corrupt=0.5)(a, INDEX)
     kept = ~replaced(after)
     assert torch.equal(after.codes[kept], a.codes[kept])
     assert torch.equal(after.numbers[kept], a.numbers[kept])
-
-
-def test_random_pi_is_not_touched(a):
-    assert torch.equal(edits(corrupt=1.0)(a, INDEX).numbers[:, 3:], a.numbers[:, 3:])
 
 
 @pytest.mark.parametrize("q", [0.5, 1.0])
@@ -132,41 +119,12 @@ def test_each_run_corrupts_rows_of_its_own(a):
     assert torch.equal(edits(corrupt=0.5)(a, INDEX).numbers, first.numbers)
 
 
-def test_other_rows_get_other_values(a):
-    after = edits(corrupt=1.0)(a, INDEX)
-    assert len(after.numbers[:, 0].unique()) > 0.99 * N
-
-
 def test_rows_that_were_not_trained_on_are_never_corrupted(a):
     after = edits(corrupt=1.0)(a, torch.full((N,), -1))
     assert torch.equal(after.codes, a.codes)
     assert torch.equal(after.numbers, a.numbers)
     mixed = edits(corrupt=1.0)(a, torch.where(INDEX % 2 == 0, INDEX, -1))
     assert torch.equal(replaced(mixed), INDEX % 2 == 0)
-
-
-def test_corruption_works_without_codes_and_without_numbers(a):
-    numbers_only = edits(Spec(N, 5, (), 3), corrupt=1.0)(PI(a.codes[:, :0], a.numbers), INDEX)
-    assert bool((numbers_only.numbers[:, :3] != 100.0).all())
-    codes_only = edits(Spec(N, 5, SIZES, 0), corrupt=1.0)(PI(a.codes, a.numbers[:, 3:]), INDEX)
-    assert torch.equal(codes_only.numbers, a.numbers[:, 3:])
-    assert not torch.equal(codes_only.codes, a.codes)
-
-
-@pytest.mark.parametrize("pi_seed", [0, 1, 2])
-def test_random_pi_does_not_tell_which_rows_are_corrupted_nor_their_values(a, pi_seed):
-    after = edits(corrupt=0.5)(a, INDEX)
-    hit, random = replaced(after), torch.from_numpy(random_pi(pi_seed, np.arange(N), 8))
-    related = torch.cat([hit[:, None].float(), random], 1).T.corrcoef()[0, 1:]
-    assert float(related.abs().max()) < 0.05
-    values = torch.cat([after.numbers[hit][:, [0, 2]], random[hit]], 1).T.corrcoef()[:2, 2:]
-    assert float(values.abs().max()) < 0.05
-
-
-@pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
-def test_a_share_outside_0_1_is_refused(q):
-    with pytest.raises(UsageError, match="corrupt_pi must be"):
-        edits(corrupt=q)
 
 
 # columns left out
@@ -190,21 +148,6 @@ def test_columns_are_left_out_by_name(a, leave_out, codes, numbers):
     assert torch.equal(after.numbers, a.numbers[:, kept_numbers])
     assert made.spec.cardinalities == tuple(SIZES[j] for j in kept_codes)
     assert made.spec.n_numbers == len(kept_numbers) - L
-
-
-def test_everything_leaves_random_pi_alone(a):
-    made = edits(everything=True)
-    after = made(a, INDEX)
-    assert after.codes.shape == (N, 0)
-    assert torch.equal(after.numbers, a.numbers[:, 3:])
-    assert (made.spec.cardinalities, made.spec.n_numbers) == ((), 0)
-
-
-def test_a_column_left_out_stays_out_where_rows_are_corrupted(a):
-    after = edits(leave_out=("annotator", "seconds"), corrupt=1.0)(a, INDEX)
-    assert after.codes.shape == (N, 1)
-    assert after.numbers.shape == (N, 1 + L)
-    assert bool((after.numbers[:, 0] != 100.0).all())
 
 
 def test_an_unknown_column_is_refused_with_the_names_of_all():

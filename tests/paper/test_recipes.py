@@ -25,11 +25,9 @@ from pidual.paper.recipes import (
     CIFAR_CODEBASE,
     IMAGENET,
     IMAGENET_CODEBASE,
-    MIDDLE_OF_GRID,
     SCALES,
     describe_recipes,
     load_recipe,
-    merge,
 )
 from pidual.paper.runs import Fit
 
@@ -118,12 +116,6 @@ def test_elr_plus_has_its_authors_rows_and_steps(name):
     assert settings.get("ramp", 0.5) * steps == pytest.approx(40_000, rel=0.025)
 
 
-def test_every_width_of_the_papers_table_has_the_same_optimiser():
-    """A sparse table of annotators has SGD without momentum; those of 2,571 people on CIFAR-10H are dense."""
-    tables = [PILinear((2571,), 2, width, sparse=None) for width in load_recipe("cifar10h", "paper").widths]
-    assert [table.sparse for table in tables] == [False] * 4
-
-
 @pytest.mark.parametrize("name", ["cifar10n", "cifar100n"])
 def test_human_labels_at_cpu_scale_are_the_papers_optimiser_on_features_that_can_be_memorised(name):
     recipe = load_recipe(name, "cpu")
@@ -184,12 +176,6 @@ def test_options_at_paper_scale_lie_on_the_papers_grid(name, method):
         assert settings[option] in values or settings[option] is None, option
 
 
-def test_a_name_without_a_variant_is_the_first_one():
-    assert load_recipe("cifar10n", "cpu").dataset == "cifar10n:worst"
-    assert load_recipe("cifar10_pi:high", "cpu").dataset == "cifar10_pi:high"
-    assert load_recipe("cifar10s", "cpu").dataset == "cifar10s"
-
-
 def test_names_that_are_not_there():
     with pytest.raises(UsageError, match="no dataset 'cifar11'; there are cifar10h, "):
         load_recipe("cifar11", "cpu")
@@ -199,7 +185,7 @@ def test_names_that_are_not_there():
         load_recipe("cifar10n", "gpu")
 
 
-def test_merge_lets_later_parts_win_option_by_option():
-    merged = merge({"a": {"x": 1, "y": 1}}, {"a": {"y": 2}, "b": {"z": 3}})
-    assert merged == {"a": {"x": 1, "y": 2}, "b": {"z": 3}}
-    assert MIDDLE_OF_GRID["elr"] == {"beta": 0.7, "lam": 3.0}
+def test_every_width_of_the_papers_table_has_the_same_optimiser():
+    """A sparse table of annotators has SGD without momentum; those of 2,571 people on CIFAR-10H are dense."""
+    tables = [PILinear((2571,), 2, width, sparse=None) for width in load_recipe("cifar10h", "paper").widths]
+    assert [table.sparse for table in tables] == [False] * 4

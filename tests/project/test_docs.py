@@ -68,7 +68,7 @@ def test_every_description_of_a_method_has_the_same_parts(name):
     extends = part not in page
     assert set(TEMPLATE) - set(heads) <= {"Details"} | ({"Idea", "Scores", "Source"} if extends else set())
     parts = dict(zip(["", *heads], re.split(r"^## .*$", part, flags=re.MULTILINE), strict=True))
-    assert re.search(r"^    \S", parts.get("Idea", parts[""]), re.MULTILINE), "the idea has its equation"
+    assert "```math" in parts.get("Idea", parts[""]), "the idea has its equation"
     assert f"<!-- result {name} -->\n|" in parts["Result"] or parts["Result"].strip() == "Not measured yet."
 
 
@@ -88,7 +88,7 @@ def written(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["cli.md", "paper/cli.md", "options.md", "run_directory.md", "methods/index.md"])
+@pytest.mark.parametrize("name", ["cli.md", "options.md", "run_directory.md", "methods/index.md"])
 def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
     assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
 
@@ -180,6 +180,8 @@ def test_links_out_of_docs_end_on_the_site():
 def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
+    if not (ROOT / "build" / "katex").is_dir():
+        pytest.skip("no KaTeX in build/katex; `make docs` puts it there")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,7 @@ from . import (
     doctor,
     export,
     fit,
+    judge,
     methods,
     next_answers,
     pairs,
@@ -66,19 +67,14 @@ def main() -> None:
         say(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        words = ("out of memory", "can't allocate memory", "not enough memory")  # torch has no error of its own for it
+        if not (isinstance(error, MemoryError) or any(word in str(error) for word in words)):
             raise
         say(
             f"Error: There is not enough memory ({first_line(error) or 'none is left'}); use fewer or smaller inputs, "
             "a smaller --image-size, --batch-size or network, or a machine with more memory."
         )
         sys.exit(1)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 @click.group(context_settings=CONTEXT)
@@ -95,7 +91,7 @@ def cli() -> None:
 
 for command in (
     *(annotators.annotators, benchmark.benchmark, data.data, demo.demo, detect.detect, detect.report, doctor.doctor),
-    *(export.export, fit.fit, methods.methods, next_answers.next_answers, pairs.pairs),
+    *(export.export, fit.fit, judge.judge, methods.methods, next_answers.next_answers, pairs.pairs),
     *(predict.predict, review.review),
     sweep.sweep,
 ):

@@ -125,4 +125,4 @@ def _write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | No
     if "annotator" in listed:
         asked["pidual_ask"] = [None if name != name else str(name) for name in listed["annotator"].astype(object)]
     items = listed["item"].astype(str).tolist()
-    label_studio.write_tasks(run, *open_table(run, table), out, only=items, more=asked)
+    label_studio.write_tasks(label_studio.tasks_of(run, open_table(run, table), items, asked), out)

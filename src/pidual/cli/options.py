@@ -112,6 +112,12 @@ key_option = click.option("--key-file", type=PATH, help="Key file.  [default: .p
 scale_option = click.option(
     "--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use."
 )
+server_options = compose(
+    click.option("--project", type=int, metavar="N", help="Number of the project in Label Studio."),
+    click.option(
+        "--api-key-file", type=PATH, help="File with the API key.  [default: environment variable LABEL_STUDIO_API_KEY]"
+    ),
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
@@ -148,7 +154,7 @@ data_options = compose(
         "--x",
         "x",
         metavar="PATH",
-        help="Inputs: .npy, .npz, CSV or Parquet with numeric columns, or a folder of images.",
+        help="Inputs: .npy, .npz, CSV or Parquet with numeric columns (or a folder of parts), or a folder of images.",
     ),
     click.option(
         "--x-columns",

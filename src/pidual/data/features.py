@@ -1,6 +1,7 @@
 """Columns of a table as inputs: numbers (not people, ids or labels), or a column of text."""
 
 import re
+import tempfile
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -24,10 +25,11 @@ from .people import (
     refuse_people_as_inputs,
 )
 from .roles import INDEX_COLUMNS, has_people
-from .row_names import read_rows
+from .row_names import read_names, read_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
+IN_MEMORY = 2**27  # numbers; more are read from a file as they are needed
 _NOT_FEATURES = ("item", "task", "label", "y", "split", "truth")
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 
@@ -54,21 +56,27 @@ def inputs_from_source(
         source.require(column, "asked for as input")
     if columns and schema is None:
         refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
-    data, names, rows = read_rows(source, chosen, item, repeats=repeats, numbers=not text)
+    data, rows = dict[str, Any](), dict[str, Any]()
+    if text or repeats:
+        data, names, rows = read_rows(source, chosen, item, repeats=repeats, numbers=not text)
+    else:
+        names = None if item is None else read_names(source, item)
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
         refuse_people_as_inputs(source.name, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
-        _warn_of_ids(source, data)
+        named = [column for column in chosen if re.fullmatch(_ID_NAME, column)]
+        _warn_of_ids(source, data if data or not named else source.read(named, named))
     if text:
         array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
     else:
-        array, fitted, tensors = _numbers(source, data), {"columns": chosen}, {}
+        array, fitted, tensors = _numbers(source, data) if data else _scanned(source, chosen), {"columns": chosen}, {}
     if finite and not text:
 
         def place(row: int, rest: tuple[int, ...]) -> str:
-            return f"{source.place(int(rows[chosen[rest[0]]][row]))}, column {quoted(chosen[rest[0]])}"
+            column = chosen[rest[0]]
+            return f"{source.place(int(rows[column][row]) if rows else row)}, column {quoted(column)}"
 
         array, gaps = fill_missing(array, schema, place, source.name, chosen)
         fitted |= gaps
@@ -89,7 +97,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
     source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
 
 
-def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
+def _numbers(source: Source, data: dict[str, pa.ChunkedArray]) -> NDArray[np.float32]:
     """Put columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
@@ -102,6 +110,26 @@ def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
             what = f"{source.name}, column {quoted(column)} does not hold numbers{why}"
             raise DataError(f"{what}; choose others.") from None
     return array
+
+
+def _scanned(source: Source, columns: list[str]) -> NDArray[np.float32]:
+    """Read columns side by side as float32, some rows at a time; many are kept in a temporary file without a name."""
+    blocks, shape = list[NDArray[np.float32]](), (0, len(columns))
+    try:
+        with tempfile.TemporaryFile() as file:
+            for batch in source.scan(columns, columns):
+                found = pa.Table.from_batches([batch]).columns
+                blocks.append(_numbers(source, dict(zip(columns, found, strict=True))))
+                shape = (shape[0] + len(batch), len(columns))
+                while blocks and shape[0] * len(columns) > IN_MEMORY:
+                    file.write(blocks.pop(0).data)
+            if not shape[0]:
+                raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+            file.flush()
+            return np.concatenate(blocks) if blocks else np.memmap(file, np.float32, "r", shape=shape)
+    except OSError:  # a source says what is wrong with it by other errors
+        what = f"the numbers of {source.name} do not fit in the temporary folder {tempfile.gettempdir()}"
+        raise UsageError(f"{what}; free some space, or name another folder with TMPDIR.") from None
 
 
 def _choose(
@@ -156,7 +184,7 @@ def _holds_people(source: Source, column: str) -> bool:
     return has_people(source, column)
 
 
-def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
+def _warn_of_ids(source: Source, data: dict[str, pa.ChunkedArray]) -> None:
     """Warn of columns among those used by default that look like names of rows."""
     for column, values in data.items():
         if not re.fullmatch(_ID_NAME, column) or pa.types.is_boolean(values.type):

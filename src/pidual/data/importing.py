@@ -1,7 +1,6 @@
 """Any source as a plain long table, to be written to a file: `pidual data import`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -58,7 +57,7 @@ def long_frame(
     return frame
 
 
-def _people(source: Source, name: str, columns: dict[str, Any]) -> bool:
+def _people(source: Source, name: str, columns: dict[str, pa.ChunkedArray]) -> bool:
     """Return whether a column that is not about answers holds people; texts in which addresses occur are not people."""
     column = columns[name]
     if names_people(name):

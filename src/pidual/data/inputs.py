@@ -173,6 +173,7 @@ def _check_finite(array: NDArray[Any], place: Place, *, missing: bool = False) -
         with np.errstate(over="ignore"):
             part = array[start : start + step].astype(np.float32, copy=False)
         usable = np.isfinite(part)
+        release(array)
         if missing and not usable.all():
             holds |= np.isnan(part).any(axis=0)
             usable |= np.isnan(part)

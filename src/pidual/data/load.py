@@ -19,10 +19,10 @@ from ..errors.messages import first_line
 from ..files import fingerprint
 from .embedding import Embedder, Items, Progress, embed_inputs
 from .features import inputs_from_source
-from .images import MAX_BYTES, MAX_SIDE, LazyImages, check_size, find_images, read_folder
+from .images import IMAGE_ENDINGS, MAX_BYTES, MAX_SIDE, LazyImages, check_size, find_images, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
-from .opening import open_source
-from .paths import check_file, is_folder
+from .opening import KINDS, open_source
+from .paths import check_file, find_files, is_folder
 from .people import listed
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
@@ -48,8 +48,8 @@ def load_inputs(
     Parameters
     ----------
     source : path, numpy.ndarray or pandas.DataFrame
-        A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file,
-        a folder of images, or an array or frame in memory.
+        A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file, a
+        folder of parts of one or of images, or an array or frame in memory.
     columns : sequence of str, optional
         Numeric columns to use, in this order; by default all numeric columns but those an annotation table has.
     text : str, optional
@@ -88,7 +88,7 @@ def load_inputs(
     embeds = embed is not None if schema is None else schema.get("embed") is not None
     if isinstance(source, np.ndarray):
         inputs = Inputs.from_array(source, schema=schema)
-    elif isinstance(source, str | Path) and is_folder(source):
+    elif isinstance(source, str | Path) and is_folder(source) and not _is_table(source):
         inputs = _from_folder(source, image_size, centre_crop, max_bytes, embeds)
     elif _is_numpy(source):
         inputs = Inputs.from_array(*load_numpy(source), source=str(source), schema=schema)
@@ -166,6 +166,13 @@ def load_probabilities(
 def _names_of_rows(opened: Source, item: str | None) -> str | None:
     """Return the column that names the rows: `item` if there is one of that name, else a usual one."""
     return item if item is not None and item in opened else opened.find("item", "task")
+
+
+def _is_table(folder: str | Path) -> bool:
+    """Return whether a folder holds parts of a table, and no images."""
+    if any(path.suffix.lower() in IMAGE_ENDINGS for path in Path(folder).rglob("*")):
+        return False
+    return any(file.kind in KINDS for file in find_files(folder))
 
 
 def _is_numpy(source: Any) -> TypeGuard[str | Path]:

@@ -20,7 +20,7 @@ from .sources.parquet import ParquetFile
 from .sources.parts import Parts
 
 FORMATS = ".csv, .tsv, .txt, .parquet, .jsonl or .json (text formats also with .gz)"
-_KINDS: dict[str, type[CsvFile] | type[ParquetFile] | type[JsonLines]] = {
+KINDS: dict[str, type[CsvFile] | type[ParquetFile] | type[JsonLines]] = {
     **dict.fromkeys([".csv", ".tsv", ".tab", ".txt"], CsvFile),
     **dict.fromkeys([".parquet", ".pq"], ParquetFile),
     **dict.fromkeys([".jsonl", ".ndjson", ".json"], JsonLines),
@@ -68,7 +68,7 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
         return found
     files = find_files(source)
     if is_folder(source):
-        files = [file for file in files if file.kind in _KINDS]
+        files = [file for file in files if file.kind in KINDS]
         if not files:
             raise UsageError(f"{source} is a folder; give a file: {FORMATS}.")
     name = without_passwords(str(source))
@@ -76,7 +76,7 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
         if len(files) == 1:
             return _open_file(files[0], form, label, items)
         kinds = {file.kind: file for file in files}
-        if len({_KINDS.get(kind) for kind in kinds}) > 1:
+        if len({KINDS.get(kind) for kind in kinds}) > 1:
             what = f"{name} has files of several kinds ({', '.join(file.name for file in kinds.values())})"
             raise UsageError(f"{what}; give a pattern, such as '*{min(kinds)}'.")
         return Parts(name, [_kind_of(file)(file) for file in files])
@@ -86,7 +86,7 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
 
 
 def _kind_of(file: File) -> type[CsvFile] | type[ParquetFile] | type[JsonLines]:
-    kind = _KINDS.get(file.kind)
+    kind = KINDS.get(file.kind)
     if kind is None:
         ending = (file.endings or [""])[-1]
         raise UsageError(f"{file.name} has the ending {ending!r}, which pidual does not read; convert it to {FORMATS}.")

@@ -37,7 +37,7 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
 
 def read_rows(
     source: Source, columns: Sequence[str], item: str | None, *, repeats: bool, numbers: bool
-) -> tuple[dict[str, Any], NDArray[np.str_] | None, dict[str, NDArray[np.int64]]]:
+) -> tuple[dict[str, pa.ChunkedArray], NDArray[np.str_] | None, dict[str, NDArray[np.int64]]]:
     """Read columns with a row for each item: the columns, the names of items, and by column the rows that were read.
 
     An item may have several rows if `repeats`. Without a column `item`, each row is an item of its own, without a name.
@@ -51,13 +51,20 @@ def read_rows(
     rows = dict.fromkeys(columns, np.arange(n))
     if item is None:
         return data, None, rows
-    found = complete(source, item, source.read([item])[item] if items is None else items, "item")
-    if repeats:
-        rows = _first_rows(source, found.codes, data, numbers=numbers)
-        data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
-    else:
-        _check_repeated(source, item, found)
+    items = source.read([item])[item] if items is None else items
+    if not repeats:
+        return data, read_names(source, item, items), rows
+    found = complete(source, item, items, "item")
+    rows = _first_rows(source, found.codes, data, numbers=numbers)
+    data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
     return data, _as_strings(found), rows
+
+
+def read_names(source: Source, item: str, items: Any = None) -> NDArray[np.str_]:
+    """Read the names of rows, each once."""
+    found = complete(source, item, source.read([item])[item] if items is None else items, "item")
+    _check_repeated(source, item, found)
+    return _as_strings(found)
 
 
 def _as_strings(found: Keys) -> NDArray[np.str_]:
@@ -76,7 +83,7 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
 
 
 def _first_rows(
-    source: Source, codes: NDArray[np.int32], data: dict[str, Any], *, numbers: bool = False
+    source: Source, codes: NDArray[np.int32], data: dict[str, pa.ChunkedArray], *, numbers: bool = False
 ) -> dict[str, NDArray[np.int64]]:
     """Find by column the first row of each item that has a value.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..errors import RunError
+from ..files import release
 from ..learn.answers.judging import FOLDS, Judge, fit_judge, log_of
 from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
@@ -26,16 +27,17 @@ from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
 from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
-from ..learn.methods.fitted_truth import FittedTruth
+from ..learn.methods.fitted_truth import AnswerWeights, FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
 from ..run.records.state import Position
 from ..run.records.summary import AnswerChoice
 from .prepare import Job
 
-LEARNED_NUMBERS = 2**25  # items x classes that are fitted to; of more, evenly spaced items
+LEARNED_NUMBERS = 2**25  # items x classes, and answers x classes, that are fitted to; of more, evenly spaced items
 GIVEN_NUMBERS = 2**21  # answers x classes that are fitted to where f is given
 PREDICTED = 2**12  # items whose probabilities are worked out at once
+KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,6 +86,7 @@ class _Inputs:
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         picked = np.asarray(self.x[self.rows[index]])
+        release(self.x)
         return picked.reshape(-1, self.shape[1])
 
 
@@ -108,8 +111,8 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         session.progress.stop()
-    job.method_options = options = FittedTruth.options(answers.design, made.judge)
-    method = FittedTruth(made.f, job.spec, **options).hold(answers.design, made.judge).eval()
+    method = FittedTruth.around(made.f, job.spec, AnswerWeights.of(job.spec, answers.design, made.judge))
+    job.method_options = method.learned.given
     history = records_of(made.likelihoods, started)
     return ClosedFit(
         method,
@@ -161,10 +164,7 @@ class _Rounds:
         model, n = AnswerModel.empty(answers).flat(), found[1].position.epoch
         items = (answers.n_items, answers.n_classes)
         shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
-        wrong = shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
-        if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
-            wrong = "it is of no round, or holds numbers that are not finite"
-        if wrong:
+        if wrong := shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0]):
             raise RunError(f"{store.path} does not fit this run: {wrong}; {START_ANEW}.")
         return {name: value.double().numpy() for name, value in found[0].items()}
 
@@ -201,7 +201,7 @@ def _fit_rounds(
     mixture = KernelMixture.of(found.f)
     f = mixture if inputs.pictures is None else inputs.pictures.around(mixture)
     job.network = replace(job.network, options=f.options)
-    explained = _share_explained(found.p, found.posterior.q)
+    explained = _share_explained(found.p, found.q)
     return _Made(f, found.judge, *inputs.asked(found), found.likelihoods, explained, mixture.shares)
 
 
@@ -225,7 +225,8 @@ class LearnedInputs:
         cls, job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], n_classes: int
     ) -> "LearnedInputs":
         """Choose items, and find their inputs."""
-        some = learned[:: max(1, -(-len(learned) * n_classes // LEARNED_NUMBERS))]
+        n_numbers = max(len(learned), int(kept.sum())) * n_classes
+        some = learned[:: max(1, -(-n_numbers // LEARNED_NUMBERS))]
         first, every = answers.first(some), answers.first(np.arange(len(job.rows.groups)))
         _, place, row = np.unique(job.together[first], return_index=True, return_inverse=True)
         array, x_row, pictures = job.inputs.array, job.rows.x_row.numpy(), None
@@ -241,12 +242,20 @@ class LearnedInputs:
     def asked(self, found: Alternated) -> tuple[Asked, Asked]:
         """Return what a fit says about items it has not seen, and the same after its first round."""
 
+        number, every, k = self.number, self.every, found.p.shape[1]  # what is kept holds no answers
+
+        def predicted(items: Ints) -> Floats:
+            parts = np.array_split(items, len(items) // PREDICTED + 1)
+            return np.concatenate([found.f.predict(every[part]) for part in parts])
+
+        new = np.flatnonzero(number < 0)
+        kept = predicted(new) if 0 < len(new) * k <= KEPT_NUMBERS else None
+
         def probabilities(items: Ints, known: Floats = found.p) -> Floats:
-            p, at = np.empty((len(items), known.shape[1])), self.number[items]
+            p, at = np.empty((len(items), k)), number[items]
             p[at >= 0] = known[at[at >= 0]]
-            new = np.flatnonzero(at < 0)
-            for part in np.array_split(new, len(new) // PREDICTED + 1) if len(new) else ():
-                p[part] = found.f.predict(self.every[items[part]])
+            if (others := items[at < 0]).size:
+                p[at < 0] = predicted(others) if kept is None else kept[np.searchsorted(new, others)]
             return p
 
         return probabilities, partial(probabilities, known=found.first)
@@ -264,15 +273,10 @@ def _fit_given(
     job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
 ) -> _Made:
     """Fit the answer model to evenly spaced items, beside probabilities that are given, or alike for all items."""
-    k = job.spec.n_classes
-    first, x_row = answers.first(np.arange(len(job.rows.groups))), job.rows.x_row.numpy()
+    k, first = job.spec.n_classes, answers.first(np.arange(len(job.rows.groups)))
 
     def probabilities(items: Ints) -> Floats:
-        if job.inputs.kind == "none":
-            return np.full((len(items), k), 1 / k)
-        assert isinstance(job.inputs.array, np.ndarray)
-        p = np.asarray(job.inputs.array[x_row[first[items]]], np.float64)
-        return np.asarray(p / p.sum(1, keepdims=True))
+        return given_probabilities(job, first[items])
 
     per_item = len(job.rows) / len(first)
     some = learned[:: max(1, int(len(learned) * per_item * k // GIVEN_NUMBERS))]
@@ -285,6 +289,15 @@ def _fit_given(
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
     return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None, {})
+
+
+def given_probabilities(job: Job, rows: Ints) -> Floats:
+    """Return the probabilities that are given for the items of these rows, or the same for all classes."""
+    if job.inputs.kind == "none":
+        return np.full((len(rows), job.spec.n_classes), 1 / job.spec.n_classes)
+    assert isinstance(job.inputs.array, np.ndarray)
+    p = np.asarray(job.inputs.array[job.rows.x_row.numpy()[rows]], np.float64)
+    return np.asarray(p / p.sum(1, keepdims=True))
 
 
 def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:

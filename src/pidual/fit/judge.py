@@ -37,7 +37,6 @@ from ..run.records.summary import (
     Detection,
     GoldEstimates,
     Guard,
-    PIDirection,
     Rate,
     Summary,
     Verdict,
@@ -86,6 +85,11 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     deserved = Deserved.of(posteriors, None if answers.gold is None else answers.gold.known)
     counts = Counts.of_predictions(counted, posteriors)
     agreement, classes = _describe_people(counted, counts)
+    directions = None
+    if deserved is not None:
+        columns = predictions.frame[[name for name in predictions.pi_columns if name != "annotator"]]
+        said = predictions.given, predictions.item
+        directions = find_directions(columns, *said, deserved, predictions.classes)
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
     summary = Summary(
         n_issues=predictions.n_issues,
@@ -106,7 +110,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         classes=classes,
         pi_health=job.pi_health,
         pi_effects=effects,
-        pi_directions=None if deserved is None else _find_directions(predictions, deserved),
+        pi_directions=directions,
         agreement=agreement,
         copies=job.copies,
         gold=gold,
@@ -120,12 +124,6 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         annotators, by_class = add_gold(annotators, by_class, counted, deserved)
         annotators = add_orders(annotators, predictions, find_order(predictions))
     return Results(predictions, items, annotators, summary, by_class)
-
-
-def _find_directions(predictions: Predictions, deserved: Deserved) -> list[PIDirection]:
-    """Find which way PI other than the annotator moves answers."""
-    columns = predictions.frame[[name for name in predictions.pi_columns if name != "annotator"]]
-    return find_directions(columns, predictions.given, predictions.item, deserved, predictions.classes)
 
 
 def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:

@@ -1,16 +1,13 @@
 """Train as the code base does that the paper was built on, which is written for Keras (METHODS 1.4)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 
-from ..errors import UsageError
-from ..errors.messages import quoted
-from ..options import Training
+from ..options import Training, at_least, one_of
 
-CONVENTIONS = ("pytorch", "keras")
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 Groups = list[dict[str, Any]]
 
@@ -21,32 +18,19 @@ class CodeBaseTraining(Training):
 
     # batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any batch
     # size.
-    lr_scale_batch: int | None = None
+    lr_scale_batch: Annotated[int | None, at_least(1)] = None
     # "pytorch" or "keras": how `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds
     # twice that, the gradient of the penalty weight_decay * w^2.
-    decay_convention: str = "pytorch"
+    decay_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
     # apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those of
     # PI networks, which the method option `pi_weight_decay` decides on.
     decay_norms: bool = True
     # "pytorch" or "keras": where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In
     # "keras" past gradients keep the rate they came with. The two differ only for some steps after the rate changes.
-    momentum_convention: str = "pytorch"
+    momentum_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
     # leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
     # used. A set smaller than a batch is used whole.
     valid_whole_batches: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("decay_norms", "valid_whole_batches"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name} must be true or false, not {quoted(getattr(self, name))}.")
-        scale = self.lr_scale_batch
-        if scale is not None and not (isinstance(scale, int) and not isinstance(scale, bool) and scale >= 1):
-            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {quoted(scale)}.")
-        for name in ("decay_convention", "momentum_convention"):
-            if getattr(self, name) not in CONVENTIONS:
-                known = ", ".join(CONVENTIONS)
-                raise UsageError(f"{name} must be one of {known}, not {quoted(getattr(self, name))}.")
 
     @property
     def scaled_lr(self) -> float:

@@ -28,17 +28,10 @@ HALF_POINT = 0.005  # how far the noise of what pidual has sampled may lie from 
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, and what came out.
-
-    Attributes
-    ----------
-    what : str
-    status : "ok", "note" (usable, though incomplete), "missing" or "wrong"
-    detail : str
-    """
+    """What was looked at, and what came out."""
 
     what: str
-    status: Status
+    status: Status  # "ok", "note" (usable, though incomplete), "missing" or "wrong"
     detail: str
 
 

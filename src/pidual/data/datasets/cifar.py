@@ -30,23 +30,12 @@ N_CLASSES_100: dict[str, int] = {"fine": 100, "coarse": 20}
 
 
 class Images(NamedTuple):
-    """Images of a part of CIFAR.
+    """Images of a part of CIFAR."""
 
-    Attributes
-    ----------
-    x : uint8 array of shape (N, 3, 32, 32)
-    y : int array of shape (N,)
-        Clean labels.
-    rows : int array of shape (N,)
-        Number of each image in the published order of its part.
-    whole : bool
-        Whether it is all of its part.
-    """
-
-    x: NDArray[np.uint8]
-    y: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    whole: bool = True
+    x: NDArray[np.uint8]  # (N, 3, 32, 32)
+    y: NDArray[np.int64]  # (N,), clean labels
+    rows: NDArray[np.int64]  # (N,), number of each image in the published order of its part
+    whole: bool = True  # whether it is all of its part
 
 
 def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:

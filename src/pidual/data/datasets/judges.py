@@ -18,21 +18,12 @@ TWICE, UNSURE = 0.3, 0.03  # shares of judgements that are asked in both orders,
 
 @dataclass(frozen=True)
 class _Panel:
-    """Judgements by a panel, and what is true.
+    """Judgements by a panel, and what is true."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per judgement: item, judge, verdict ("pass", "fail" or "unsure"), order, words, logprob.
-    truth : Series
-        The true verdict of each item, by item.
-    gold : DataFrame
-        Columns item and truth: items drawn at random whose true verdict people have found out.
-    """
-
+    # one row per judgement: item, judge, verdict ("pass", "fail" or "unsure"), order, words, logprob
     frame: pd.DataFrame
-    truth: pd.Series
-    gold: pd.DataFrame
+    truth: pd.Series  # the true verdict of each item, by item
+    gold: pd.DataFrame  # columns item and truth: items drawn at random whose true verdict people have found out
 
 
 def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, seed: int = 0) -> _Panel:

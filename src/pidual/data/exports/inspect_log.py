@@ -17,12 +17,13 @@ import pyarrow as pa
 from ...errors import DataError
 from ...errors.messages import first_line
 from .judgements import Row, as_label, judge, number, objects, part, read_objects, text
+from .records import Json
 
 LARGEST = 4 << 30  # bytes that all files together may have
 _ZSTD = 93  # which Python's zipfile reads from 3.14 on
 
 
-def is_log(record: dict[str, Any]) -> bool:
+def is_log(record: Json) -> bool:
     """Return whether a record looks like a log of Inspect."""
     return isinstance(record.get("eval"), dict) and "status" in record and "version" in record
 

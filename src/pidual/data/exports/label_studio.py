@@ -4,22 +4,22 @@ Choices, taxonomy, rating and pairwise results are labels. An annotation marked 
 its task and no answer; cancelled (skipped) ones are left out. Exports before version 1.0 have `completions`.
 """
 
-import datetime
 from collections.abc import Iterable
 from typing import Any
 
 from .answers import Answers
+from .records import Json
 
 _KEYS = {"choices": "choices", "taxonomy": "taxonomy", "rating": "rating", "pairwise": "selected"}
 _ORIGINS = {"manual": "no", "prediction": "accepted", "prediction-changed": "changed"}
 
 
-def is_task(record: dict[str, Any]) -> bool:
+def is_task(record: Json) -> bool:
     """Return whether a record looks like a task of Label Studio."""
     return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
 
 
-def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_tasks(records: Iterable[Json], name: str) -> Answers:
     """Read the answers in tasks of Label Studio; messages call the file `name`."""
     answers = Answers(name, "Label Studio", "task", "control")
     for number, task in enumerate(records, 1):
@@ -31,7 +31,7 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
+def _read_annotation(annotation: Json, answers: Answers) -> None:
     if annotation.get("was_cancelled") or annotation.get("skipped"):
         answers.left_out["cancelled"] += 1
         return
@@ -56,18 +56,18 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
                 labels,
                 annotator=_who(annotation.get("completed_by"), answers),
                 seconds=_seconds(annotation.get("lead_time"), answers),
-                created_at=_moment(annotation.get("created_at"), answers),
+                created_at=answers.moment(annotation.get("created_at"), "created_at"),
                 pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
             )
 
 
-def _tags(control: str, result: dict[str, Any]) -> dict[str, str]:
+def _tags(control: str, result: Json) -> dict[str, str]:
     """Return what the project calls its parts, as results name them; those that are missing are left out."""
     found = {"from_name": control, "to_name": result.get("to_name"), "type": str(result.get("type", "")).lower()}
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
-def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
+def _labels(result: Json, answers: Answers) -> list[Any]:
     """Return the labels of a result; none if it is of another type, such as a rectangle."""
     value = answers.expect(result.get("value"), dict, "result.value", "an object")
     type_ = str(result.get("type", "")).lower()
@@ -97,17 +97,6 @@ def _who(completed_by: Any, answers: Answers) -> str | None:
 def _seconds(lead_time: Any, answers: Answers) -> float | None:
     seconds = answers.optional(lead_time, (int, float), "lead_time", "a number")
     return None if seconds is None else float(seconds)
-
-
-def _moment(created_at: Any, answers: Answers) -> str | None:
-    """Return when the answer was given; exports before 1.0 have seconds since 1970."""
-    if isinstance(created_at, int | float) and not isinstance(created_at, bool):
-        try:
-            return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
-        except (OverflowError, ValueError, OSError):
-            raise answers.error("created_at", "this is not a time in seconds since 1970") from None
-    found: str | None = answers.optional(created_at, str, "created_at", "text")
-    return found
 
 
 def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:

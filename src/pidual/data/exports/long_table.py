@@ -17,14 +17,14 @@ from ..sources.base import Guess, Source
 from ..sources.in_arrow import InArrow, Long
 
 UNKNOWN = "unknown"  # who gave an answer, where others have a name
-PI = ("annotator", "seconds", "trial", "hour", "pre_annotated")
+PI = ("annotator", "seconds", "changes", "interactions", "trial", "hour", "pre_annotated")
 _RESERVED = ("item", "label", "annotator", "y", "split", "truth")  # names that mean something in a table
 _FILE = r"(?i)^\S*\.(png|jpe?g|gif|bmp|webp|tiff?|ppm)(\?\S*)?$"
 _NAME = r"^\S*$"  # one word: a name, an address, a path
 _SOME = 1000  # items that show what a field holds
 
 
-def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
+def finished(of: Source, rows: NDArray[np.int64], own: dict[str, pa.ChunkedArray], aliases: dict[str, str]) -> Long:
     """Return the long table with the order and time of the answers, and a guess at the role of each column.
 
     `of`: the fields of the items.
@@ -73,7 +73,7 @@ def _share(column: Any, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(column, pattern).cast(pa.float64())).as_py() or 0.0)
 
 
-def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
+def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, pa.ChunkedArray]:
     """Return the place of every answer among those of its annotator, and the hour of the day."""
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":

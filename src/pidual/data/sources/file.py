@@ -54,7 +54,7 @@ class OneFile(Source):
                 if block == self.blocks[-1] or "straddl" not in str(error):
                     self._explain(error, numeric)
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         batches = [*self.scan(columns, numeric)]
         if not batches:
             format_, schema = self._format(columns, numeric, self.blocks[0])

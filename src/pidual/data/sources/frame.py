@@ -22,7 +22,7 @@ class Frame(Source):
         self.columns = [str(column) for column in frame.columns]
         self._frame = frame
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         positions = {column: position for position, column in enumerate(self.columns)}
         return {
             column: plain_type(self, column, _from_pandas(self, column, self._frame.iloc[:, positions[column]]))
@@ -73,6 +73,8 @@ def as_stream(given: Any) -> Any:
         return None
     if hasattr(given, "__arrow_c_stream__"):
         return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.table(given)
     if hasattr(given, "toArrow"):  # Spark
         return given.toArrow()
     if hasattr(given, "with_format") and hasattr(given, "features"):  # a dataset of Hugging Face

@@ -22,7 +22,7 @@ class InArrow(Source):
         self.name, self.columns = name, list(data)
         self._data, self._places = data, places
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         return {column: self._data[column] for column in columns}
 
     def numeric_columns(self) -> list[str]:
@@ -54,7 +54,7 @@ class Long(Source):
         self.sets: Any = None  # where rows are judgements of sets of labels: `label_sets.Judged`
         self.found_in: tuple[Source, str] | None = None  # the file of which `rows` are rows, and its column of labels
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         theirs = {column: self._names[column] for column in columns if column in self._names}
         found = self._of.read(list(theirs.values()), {self._names[name] for name in numeric if name in self._names})
         rows = pa.array(self._rows)
@@ -98,7 +98,7 @@ class OnlyRows(Source):
         self.aliases, self.guess, self.tags, self.vectors = of.aliases, of.guess, of.tags, of.vectors
         self.positions, self.decimal, self.marks_formulas = of.positions, of.decimal, of.marks_formulas
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         return {name: column.take(pa.array(self._rows)) for name, column in self.of.read(columns, numeric).items()}
 
     def numeric_columns(self) -> list[str]:

@@ -121,9 +121,9 @@ class Answers:
 
     @cached_property
     def parts(self) -> list[tuple[slice, "Answers"]]:
-        """The answers to some items at a time, of moderate size."""
+        """The answers to some items at a time, of moderate size, which are parts of their own."""
         step = max(1, CHUNK * self.n_items // max(1, len(self.item) * self.n_classes))
-        if step >= self.n_items:
+        if 2 * step > self.n_items:
             return [(slice(0, self.n_items), self)]
         slices = [slice(first, min(first + step, self.n_items)) for first in range(0, self.n_items, step)]
         return [(items, self.subset(np.arange(items.start, items.stop))) for items in slices]

@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from ..answers.judging import HeldOut, Judge, fit_judge, log_of
 from ..answers.model import STEPS, AnswerModel, Answers
-from ..answers.posterior import Posterior
 from .kernels import KERNELS, LANDMARKS
 from .ridge import ALONE, ClosedForm, Processes, Ridge, choose_kernels
 
@@ -42,7 +41,7 @@ class Alternated:
     # say has reached others, and comes back
     first: Floats
     judge: Judge
-    posterior: Posterior
+    q: Floats  # (n, K), posterior of each item
     likelihoods: list[float]  # of a left-out answer, after each round: the mean logarithm
 
 
@@ -109,9 +108,13 @@ def alternate(
         steps = LATER_STEPS if number else STEPS
         how: dict[str, Any] = {"start": model, "held_out": held_out, "steps": steps, "sharpen": False, "prior": prior}
         judge = fit_judge(answers, log_of(p), truth=truth, **how)
-        posterior, model = judge(answers, log_of(p), truth), judge.model
-        changed = (posterior.q.argmax(1) != q.argmax(1)).mean()
-        q, evidence = posterior.q, answers.by_item @ model.log_likelihood(answers)
+        model, before = judge.model, q.argmax(1)
+        q, evidence = np.empty_like(p), np.empty_like(p)
+        for items, part in answers.parts:  # a number for each answer and class is too much at once
+            known = None if truth is None else truth[items]
+            q[items], log_p = judge(part, log_of(p[items]), known).q, model.log_likelihood(part)
+            evidence[items] = part.by_item @ log_p
+        changed = (q.argmax(1) != before).mean()
         likelihoods.append(judge.temper.likelihood)
         if number and changed < SETTLED:
             break
@@ -124,7 +127,7 @@ def alternate(
                 "model": model.flat(),
             }
             after_round(number, now | {"held_out": np.stack([each.flat() for each in held_out.models])})
-    return Alternated(f, p, first, judge, posterior, likelihoods)
+    return Alternated(f, p, first, judge, q, likelihoods)
 
 
 def vote_shares(answers: Answers, truth: Ints | None = None) -> Floats:
@@ -143,14 +146,16 @@ def vote_shares(answers: Answers, truth: Ints | None = None) -> Floats:
 
 def shared_confusions(answers: Answers, q: Floats) -> Floats:
     """Return the evidence of a first answer model: what everybody confuses, by the votes; the same for all people."""
-    return np.asarray(answers.by_item @ log_confusions(answers, q).T[answers.label])
+    log_p = log_confusions(answers, q).T
+    return np.concatenate([part.by_item @ log_p[part.label] for _, part in answers.parts])
 
 
 def log_confusions(answers: Answers, q: Floats) -> Floats:
     """Return log P(l | k) of everybody (K, K), by the classes q of the items."""
     k = answers.n_classes
     counts = np.zeros((k, k))
-    np.add.at(counts.T, answers.label, answers.weight[:, None] * q[answers.item])
+    for items, part in answers.parts:
+        np.add.at(counts.T, part.label, part.weight[:, None] * q[items][part.item])
     share = counts + 2 * np.eye(k) + 0.5
     return np.asarray(np.log(share / share.sum(1, keepdims=True)))
 

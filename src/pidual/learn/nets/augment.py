@@ -34,15 +34,10 @@ STRONG_POLICIES = {"autoaugment": DRAWS_AUTO_AUGMENT, "uda": DRAWS_RAND_AUGMENT}
 def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
     """Pad each image, crop it to its old size at its own random place, and mirror every second one at random.
 
-    Parameters
-    ----------
-    x : Tensor of shape (B, C, H, W)
-    draws : Tensor of shape (B, 3)
-        Row offset, column offset, flip (mirrored where below 0.5).
-    pad : int
-        Pixels added on every side; 0 only mirrors.
-    fill : float
-        Value of the added pixels, in the units of `x`.
+    `x` (B, C, H, W).
+    `draws` (B, 3): row offset, column offset, flip (mirrored where below 0.5).
+    `pad`: pixels added on every side; 0 only mirrors.
+    `fill`: value of the added pixels, in the units of `x`.
     """
     batch, channels, height, width = x.shape
     padded = F.pad(x, (pad, pad, pad, pad), value=fill) if pad else x
@@ -109,14 +104,11 @@ def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tenso
     covers have the colour `fill` in the end. As in UDA, an operation that replaces colours (see COLOURS) finds
     black where the image is empty and `fill` where it is covered, and what it puts there stays.
 
-    Parameters
-    ----------
-    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
-    draws : Tensor of shape (B, 8)
-        Four for the first and four for the second operation: which one at which level; whether it applies (below 0.5);
-        the sign of its value (negative below 0.5), or the row of Cutout's centre; the column of that centre.
-    fill : float or Tensor of shape (C,)
-        Colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
+    `x` (B, 3, H, W) (B, 1, H, W).
+    `draws` (B, 8): four for the first and four for the second operation: which one at which level; whether it applies
+        (below 0.5); the sign of its value (negative below 0.5), or the row of Cutout's centre; the column of that
+        centre.
+    `fill` (C,): colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
     """
     _check("rand_augment", x)
     colour = _colour(fill, x)

@@ -17,12 +17,8 @@ LIBRARIES = ("torchvision", "timm")  # a network has the name it has there: "tim
 class _Backbone(Network):
     """A network of another library without its last layer, and a head of ours on top of it.
 
-    Parameters
-    ----------
-    body : nn.Module
-        Images to features of shape (B, D).
-    n_features : int
-        D.
+    `body`: images to features of shape (B, D).
+    `n_features`: d.
     """
 
     def __init__(self, body: nn.Module, n_features: int, n_classes: int, standardize: Standardize | None) -> None:

@@ -82,8 +82,6 @@ def read_with_notes(
     if not text:
         raise RunError(f"{path} was not written by pidual; fit again.")
     notes = parse_record(path, text, TableNotes, place="schema metadata 'pidual'")
-    if len({*schema.names}) < len(schema.names):
-        raise RunError(f"{path} cannot be used: it has two columns of one name; {DAMAGED}.")
     for name in columns or ():
         if name not in schema.names:
             raise RunError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}.")
@@ -91,12 +89,8 @@ def read_with_notes(
     for name, column in expected.items():
         if name not in schema.names and column.required:
             raise RunError(f"{path} was not written by pidual or is damaged: it has no column {name!r}; fit again.")
-        if name not in schema.names:
-            continue
-        if column.kind == "label" and not notes.categories.get(name):
+        if name in schema.names and column.kind == "label" and not notes.categories.get(name):
             raise RunError(f"{path} was not written by pidual: it does not say what classes {name!r} has; fit again.")
-        if problem := _problem(pa.chunked_array([], schema.field(name).type), column):
-            raise RunError(f"{path} cannot be used: column {name!r} {problem}; {DAMAGED}.")
     with _readable(path):
         table = pq.read_table(path, columns=list(columns) if columns is not None else None)
         read = {}
@@ -160,6 +154,20 @@ def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
         return array
     plain = not _is_text(array.type.value_type) or len(array.dictionary) > MAX_DICTIONARY
     return array.dictionary_decode() if plain else array
+
+
+def plain_arrow(column: "pd.Series[Any]") -> pa.Array:
+    """Return an Arrow column without a dictionary, which may have another type of index where there are more values."""
+    array = _to_arrow(column)
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) or pa.types.is_null(array.type) else array
+
+
+def arrow_reader(path: Path) -> pa.RecordBatchReader:
+    """Return a reader of a Parquet file of ours, some rows at a time."""
+    with _readable(path):
+        file = pq.ParquetFile(path)
+        return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
 
 
 def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None) -> Any:

@@ -30,11 +30,11 @@ from ..table import open_table
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import write_dataset
-from .label_studio import write_tasks
+from .label_studio import push_tasks, tasks_of, write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "push_tasks"]
 
 
 def export_run(
@@ -66,7 +66,7 @@ def export_run(
     if out.resolve() == Path(source.name).resolve():
         raise UsageError(f"{out} is the table itself; write to another file.")
     if to == "label-studio":
-        write_tasks(run, source, roles, out)
+        write_tasks(tasks_of(run, (source, roles)), out)
         return pd.DataFrame()
     changes = decide(run, sure)
     edits = _edits(source, roles, run, changes)

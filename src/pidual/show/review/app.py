@@ -153,7 +153,7 @@ class Review:
         """Show all there is to see of the item of a row."""
         row = _asked(request, Row).row
         _check_below(row, len(self.suspects), "row")
-        name = self.suspects.item_name(row)
+        name = str(self.suspects.texts["item"][row].as_py())
         shown = await asyncio.get_running_loop().run_in_executor(self.reading, self.originals.show, row, name)
         return JSONResponse({"row": row} | shown)
 

@@ -108,7 +108,8 @@ class Suspects:
         if wanted.label is not None:
             mask &= self.given == wanted.label
         if wanted.annotator is not None and self.annotator is not None:
-            mask &= self.annotator == self._person(wanted.annotator)
+            named = pa.scalar(wanted.annotator, pa.string())
+            mask &= self.annotator == (-1 if self.people is None else int(pc.index(self.people, named).as_py()))
         return mask
 
     def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
@@ -174,20 +175,12 @@ class Suspects:
             "decided": None if decision is None else asdict(decision),
         }
 
-    def item_name(self, position: int) -> str:
-        """Return the name of the item of a label."""
-        return str(self.texts["item"][position].as_py())
-
     def find_people(self, text: str) -> list[str]:
         """List annotators whose names hold this text."""
         if self.people is None:
             return []
         found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
         return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
-
-    def _person(self, name: str) -> int:
-        """Return the code of an annotator, -1 where there is none of this name."""
-        return -1 if self.people is None else int(pc.index(self.people, pa.scalar(name, self.people.type)).as_py())
 
     def _answers(self, position: int) -> Record:
         """Return the other answers to the same item."""
