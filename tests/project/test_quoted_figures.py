@@ -81,7 +81,9 @@ def test_a_panel_of_judges():
 
     doubtful = sum(row["verdict"] == "doubtful" for row in rows)
     bias, low, high = (f"{100 * value:.0f}" for value in rows[0]["words"])
-    phrases = [*map(cells, ("accuracy", "noise", "passing")), f"`doubtful` for {doubtful} of the 40"]
+    consensus = cells("accuracy").replace(") | ", f") | {100 * rows[0]['true_before']:.1f}% without gold, ")
+    consensus = consensus.removesuffix(" |") + " with |"
+    phrases = [consensus, *map(cells, ("noise", "passing")), f"`doubtful` for {doubtful} of the 40"]
     phrases += [f"'pass' {bias} points more often than their items deserve (95%: {low} to {high})"]
     phrases += [f"It is {100 * rows[0]['true_words']:.0f} points", f"By majority, {100 * rows[0]['passed']:.1f}% pass"]
     assert missing("llm_judges.md", phrases) == []
@@ -93,6 +95,12 @@ def test_settings():
         f"{100 * row['test_accuracy_mean']:.1f}% ± {100 * row['test_accuracy_std']:.1f}"
         for row in (of["labelme", method, select] for select in ("last", "best") for method in ("ce", "pi_dual"))
     ]
+    drawn = {
+        row["variant"]: 100 * row["accuracy"] for row in results("random_pi") if row["dataset"] == "digits_pi high"
+    }
+    none, eight, longer, longest = (drawn[f"random PI {length}"] for length in (0, 8, 64, 256))
+    said = f"{none:.1f}% without random PI, {eight:.1f}% with 8, {longer:.1f}% with 64 and {longest:.1f}% with 256"
+    assert missing("paper/results.md", [said]) == []
     idle = results("idle_pi")["mean_accuracy"]
     phrases += [f"{100 * idle[name]:.1f}%" for name in ("pi_dual", "pi_dual, idle PI", "ce")]
     assert missing("settings.md", phrases) == []

@@ -46,9 +46,9 @@ def test_making_the_tables_of_the_loop_again_changes_nothing(benchmark):
     assert set(re.findall(r"<!-- (.+) -->\n", page)) - {"end"} == set(made)
 
 
-@pytest.mark.parametrize("name", ["settings", "settings_images", "real_crowds", "symmetric_noise"])
+@pytest.mark.parametrize("name", ["settings", "settings_images", "random_pi", "real_crowds", "symmetric_noise"])
 def test_a_summary_is_that_of_its_rows(benchmark, name):
-    script = {"settings_images": "settings"}.get(name, name)
+    script = {"settings_images": "settings", "random_pi": "settings"}.get(name, name)
     rows = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
     made = benchmark(script).summarise(rows)
     made = made if isinstance(made, list) else json.loads(made.to_json(orient="records"))
