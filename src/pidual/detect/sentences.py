@@ -300,6 +300,12 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
     """
     accuracy = summary.valid_accuracy
     found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
+    if (sets := summary.label_sets) is not None:
+        found.append(
+            f"A label is what a set says about one class. Judged are {count(sets.n_rows)} of these: about classes that "
+            f"some set of the item has, or may miss. Of the other {count(sets.n_left_out)}, about "
+            f"{count(sets.expected_missing)} should have the class."
+        )
     if summary.gold is not None:
         found += describe_gold(summary.gold)
     if summary.from_run is not None:

@@ -90,16 +90,18 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
     labels = _labels(value)
     if labels is None:
         answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
-    elif labels:
-        begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
-        who = answers.optional(response.get("user_id"), (int, str), "user_id", "a number or text")
-        answers.add(
-            question,
-            labels,
-            annotator=None if who is None else str(who),
-            created_at=answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
-            pre_annotated=begun or "no",
-        )
+        return
+    begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
+    who = answers.optional(response.get("user_id"), (int, str), "user_id", "a number or text")
+    about: dict[str, Any] = {
+        "annotator": None if who is None else str(who),
+        "created_at": answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
+        "pre_annotated": begun or "no",
+    }
+    if labels:
+        answers.add(question, labels, **about)
+    elif value is not None:
+        answers.add_empty(question, **about)
     else:
         answers.left_out["without a label"] += 1
 
