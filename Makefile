@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-lowest test-matrix coverage size check format docs dist clean
+.PHONY: help install demo test test-slow test-lowest test-matrix coverage size check format results docs dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,11 +63,22 @@ format: $(STAMP)  ## format and sort imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(VENV)/.peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[peers]'
+	touch $@
+
+results: $(VENV)/.peers  ## make every result file again (about two days on one core; goes on where it was stopped)
+	$(BIN)/python benchmarks/make_results.py
+
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[docs]'
 	touch $@
 
-docs: $(VENV)/.docs  ## write the pages that the code and the results make, and build the site in build/site
+build/katex/.installed:
+	npm install --silent --no-save --prefix build/katex katex@0.16.22
+	touch $@
+
+docs: $(VENV)/.docs build/katex/.installed  ## write the pages that the code and the results make, and build the site in build/site
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/start_pages.py
 	$(BIN)/python benchmarks/tables.py

@@ -18,7 +18,7 @@ import torch
 from common import RESULTS, write_result
 from overhead import make_rows, our_epochs, our_trainer
 
-from pidual.cli.allocator import keep_freed_memory
+from pidual.cli.common import keep_freed_memory
 from pidual.learn.engine import Training
 
 SHAPES = {"small_cnn": (2000, 3, 32, 32), "mlp": (20_000, 512)}

@@ -40,7 +40,7 @@ from pidual.data import text
 from pidual.data.datasets import load_dataset
 from pidual.learn.answers import judging, posterior
 from pidual.learn.closed_form import alternate, kernels, ridge
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 OUT = RESULTS / "closed_form_choices.jsonl"
 REAL = [(name, 0) for name in ("labelme", "cifar10s", "cifar100_sm500")]

@@ -16,7 +16,7 @@ from pidual.files import write_text
 from pidual.fit.fit import train
 from pidual.learn.engine import Session, make_fabric
 from pidual.paper import score
-from pidual.paper.about import about
+from pidual.paper.runs import about
 from pidual.paper.score import prepare_data
 
 RESULTS = Path(__file__).parent / "results"

@@ -3,7 +3,9 @@
     CROWDS["labelme"](seed) -> NoisyDataset with vectors as x
 
 Features are made here, without labels, from the items trained on alone: of images the principal components of
-oriented gradients, colours and learned patches, of texts those of TF-IDF.
+oriented gradients, colours and learned patches, of texts those of TF-IDF. Crowds whose names end in `:embedded` have
+vectors of pretrained models instead, as `pidual fit --embed` does: images those of EfficientNet-lite0 at 96 pixels,
+texts those of MiniLM, one for each view, beside the ones of TF-IDF.
 """
 
 import dataclasses
@@ -36,30 +38,30 @@ def load_labelme():
     return load_dataset("labelme", data_folder())
 
 
-def images(name, seed):
+def images(name, seed, embedded=False):
     """CIFAR-10S or CIFAR-100 SM500 on vectors of its images; the same for every seed."""
-    return load_images(name)
+    return load_images(name, embedded)
 
 
 @cache
-def load_images(name):
+def load_images(name, embedded):
     data = load_dataset(name, data_folder())
-    x, x_test = image_vectors(data.x, data.x_test)
+    x, x_test = (embedded_images if embedded else image_vectors)(data.x, data.x_test)
     return dataclasses.replace(data, x=x, x_test=x_test)
 
 
-def medical_treat(seed):
+def medical_treat(seed, embedded=False):
     """Medical relations: the sentence, the words between its two terms, and the terms themselves."""
     data = load_dataset("medical_treat", data_folder(), seed=seed)
     texts = read_texts(crowd_files.MEDICAL)
-    return with_texts(data, texts.apply(lambda row: relation_views(*row), axis=1))
+    return with_texts(data, texts.apply(lambda row: relation_views(*row), axis=1), embedded)
 
 
-def llm_emotion(seed):
+def llm_emotion(seed, embedded=False):
     """Emotions: words and word pairs, and pieces of words."""
     data = load_dataset("llm_emotion", data_folder(), seed=seed)
     texts = read_texts(crowd_files.EMOTION)["text"]
-    return with_texts(data, texts.map(lambda text: (text,)))
+    return with_texts(data, texts.map(lambda text: (text,)), embedded)
 
 
 def read_texts(crowd):
@@ -88,7 +90,7 @@ def relation_views(sentence, first, second):
     return named, f"{order} {between}", f"{first} {second}"
 
 
-def with_texts(data, views):
+def with_texts(data, views, embedded=False):
     """The same data on vectors of views of its texts: each view TF-IDF of words and pairs; the first of pieces too."""
     from scipy.sparse import hstack
     from sklearn.decomposition import TruncatedSVD
@@ -106,6 +108,8 @@ def with_texts(data, views):
     train, test = (hstack(made[name]).tocsr() for name in parts)
     svd = TruncatedSVD(min(TEXT_FEATURES, *(size - 1 for size in train.shape)), random_state=0).fit(train)
     x, x_test = (svd.transform(part).astype(np.float32) for part in (train, test))
+    if embedded:
+        x, x_test = beside(x, x_test, *(embedded_texts(parts[name]) for name in parts))
     return dataclasses.replace(data, x=as_text(x, data.name), x_test=as_text(x_test, data.name))
 
 
@@ -118,6 +122,29 @@ def image_vectors(x, x_test):
     """Vectors of images, learned from `x`."""
     features = PictureFeatures.fit(x)
     return tuple(as_text(features(part), "images") for part in (x, x_test))
+
+
+# --- vectors of pretrained models ---
+
+
+def embedded_images(x, x_test):
+    """Vectors of images by EfficientNet."""
+    from embedded import efficientnet
+
+    return tuple(Inputs.from_array(efficientnet(part), source="images") for part in (x, x_test))
+
+
+def embedded_texts(views):
+    """Vectors of texts by MiniLM, of several views side by side."""
+    from embedded import minilm
+
+    return np.concatenate([minilm(texts) for texts in zip(*views, strict=True)], axis=1)
+
+
+def beside(x, x_test, vectors, vectors_test):
+    """Vectors beside others, with as much variance in sum, as `pidual fit --embed` has them beside TF-IDF."""
+    scale = np.sqrt(x.var(0).sum() / vectors.var(0).sum())
+    return np.concatenate([x, vectors * scale], axis=1), np.concatenate([x_test, vectors_test * scale], axis=1)
 
 
 # --- synthetic crowds ---
@@ -272,12 +299,14 @@ REAL = {
     "medical_treat": medical_treat,
     "llm_emotion": llm_emotion,
 }
+EMBEDDED = {f"{name}:embedded": partial(REAL[name], embedded=True) for name in REAL if name != "labelme"}
 DIGITS = {f"digits_{level}_{n}": partial(digits, level, n) for level in ("low", "high") for n in (1, 3)}
 GROUPS = {
     "real": list(REAL),
+    "embedded": list(EMBEDDED),
     "digits": list(DIGITS),
     "stress": ["stress"],
     "synthetic": list(SYNTHETIC),
 }
-CROWDS = REAL | DIGITS | {"stress": stress} | {name: partial(synthetic, name) for name in SYNTHETIC}
+CROWDS = REAL | EMBEDDED | DIGITS | {"stress": stress} | {name: partial(synthetic, name) for name in SYNTHETIC}
 STRESS_CROWDS = 4  # crowds of benchmarks/stress.py for a seed of the others

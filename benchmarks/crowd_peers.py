@@ -22,7 +22,7 @@ from pidual.fit.settings import choose_settings
 from pidual.learn.batch import as_storage
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_probabilities
-from pidual.learn.engine.threads import using_threads
+from pidual.learn.engine.session import using_threads
 from pidual.learn.methods import METHODS, Method
 from pidual.paper.score import prepare_data
 

@@ -4,7 +4,9 @@
         [--methods auto,pi_dual,ce,vote,dawid_skene,glad,mace,crowd_layer,crowdlab,filter_retrain,clean] [--out FILE]
 
 DIR holds `labelme/`, `cifar-10s/`, `cifar-10-batches-bin/`, `cifar-100-binary/` and `crowds/` (docs/paper/datasets.md).
-crowd_data.py has the crowds and their features, crowd_peers.py the peers (`pip install 'pidual[peers]'`),
+crowd_data.py has the crowds and their features (the group `embedded` has pretrained ones, is run only if it is named,
+and needs `pip install 'pidual[peers,text,onnx]'`; docs/evidence.md shows `--only embedded --methods auto,crowdlab --out
+benchmarks/results/crowds_embedded.json`), crowd_peers.py the peers (`pip install 'pidual[peers]'`),
 crowd_scores.py the columns:
 
     test_accuracy   of the classifier on clean test inputs; of an aggregator, of the network trained on its consensus
@@ -39,7 +41,7 @@ import numpy as np
 import pandas as pd
 import torch
 from common import RESULTS, Log, write_result
-from crowd_data import CROWDS, GROUPS, STRESS_CROWDS
+from crowd_data import CROWDS, EMBEDDED, GROUPS, STRESS_CROWDS
 from crowd_peers import PEERS, UnfitError
 from crowd_scores import Judged, score, summarise, table
 
@@ -50,7 +52,7 @@ from pidual.fit.options import FitOptions
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_labels
-from pidual.learn.engine.threads import using_threads
+from pidual.learn.engine.session import using_threads
 from pidual.paper.score import prepare_data, test_rows
 
 OURS = ("auto", "pi_dual", "ce")
@@ -116,7 +118,9 @@ def compare(crowds, methods, seeds, log):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(CROWDS))
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=[name for name in CROWDS if name not in EMBEDDED]
+    )
     parser.add_argument("--methods", type=lambda text: text.split(","), default=[*OURS, *PEERS])
     parser.add_argument("--out", type=Path, default=RESULTS / "crowds.json")
     arguments = parser.parse_args()

@@ -4,8 +4,8 @@
 
 Needs `pip install 'pidual[peers,text,onnx]'`. Vectors are kept where pidual keeps them (PIDUAL_CACHE).
 
-    speed      10,000 texts and 10,000 pictures: items per second of pidual's way and of the bare library, in turns
-    memory     the same with 2,500, 5,000 and 10,000 items, each in a process of its own: peak memory
+    speed      10,000 texts and 10,000 pictures: processor time of pidual's way and of the bare library, in turns
+    memory     a process that is killed half way and another one that does the rest: peak memory, and what is kept
     cifar10n   CIFAR-10N (worst) on vectors of EfficientNet: the default and pi_dual
 
 Pictures have 96 pixels a side: those of CIFAR are made three times as large.
@@ -14,24 +14,25 @@ Pictures have 96 pixels a side: those of CIFAR are made three times as large.
 import argparse
 import json
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from common import RESULTS, data_folder, replace_parts
 from PIL import Image
 
-from pidual.data.embedding import Items, embed
+from pidual.data.embedding import BATCH, Items, embed
 from pidual.data.embedding_cache import cache_folder
 from pidual.data.embedding_models import find_model
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 SIDE = 96
-N = 10_000
+N, SLICE = 10_000, 2_500
 OUT = RESULTS / "embedded.jsonl"
 
 
@@ -91,93 +92,115 @@ def said():
 # --- speed and memory ---
 
 
-def some_texts(n):
-    """Sentences of the medical crowd, each with a number, so that all differ."""
+def some_items(kind):
+    """N short texts (30 letters; what pidual adds weighs most there), or N test images of CIFAR-10."""
+    if kind == "pictures":
+        from pidual.data.datasets.cifar import load_cifar10
+
+        return load_cifar10(data_folder(), "test").x[:N]
     from pidual.data.datasets import crowds
 
-    texts = crowds.read_texts(data_folder(), crowds.MEDICAL)["sentence"].tolist()
-    return [f"{number}: {texts[number % len(texts)]}" for number in range(n)]
+    texts = crowds.read_texts(data_folder(), crowds.EMOTION)["text"].tolist()
+    return [f"{number}: {texts[number % len(texts)][:30]}" for number in range(N)]
 
 
-def some_pictures(n):
-    """Test images of CIFAR-10."""
-    from pidual.data.datasets.cifar import load_cifar10
-
-    return load_cifar10(data_folder(), "test").x[:n]
+def model_of(kind):
+    """Path of the model."""
+    return str(minilm_folder() if kind == "texts" else efficientnet_file())
 
 
-def embed_texts(n):
-    embed(Items.of_texts(some_texts(n), "texts"), find_model(minilm_folder(), "texts"))
+def bare(kind, path):
+    """What a user would write: a function from items to vectors."""
+    if kind == "texts":
+        from sentence_transformers import SentenceTransformer
 
-
-def embed_pictures(n):
-    embed(Items.of_array(some_pictures(n), "pictures"), find_model(efficientnet_file(), "pictures"))
-
-
-def bare_texts(n):
-    from sentence_transformers import SentenceTransformer
-
-    SentenceTransformer(str(minilm_folder())).encode(some_texts(n))
-
-
-def bare_pictures(n):
-    """What a user would write: decode, resize and run, 64 at a time."""
+        return SentenceTransformer(path).encode
     import onnxruntime
 
-    session, found = onnxruntime.InferenceSession(efficientnet_file()), []
-    x = some_pictures(n)
-    for begin in range(0, n, 64):
-        images = [Image.fromarray(each.transpose(1, 2, 0)) for each in x[begin : begin + 64]]
-        resized = [np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for image in images]
-        found.append(session.run(None, {"x": np.stack(resized).transpose(0, 3, 1, 2)})[0])
-    return np.concatenate(found)
+    session = onnxruntime.InferenceSession(path)
+
+    def encode(x):
+        found = []
+        for begin in range(0, len(x), 64):
+            images = [Image.fromarray(each.transpose(1, 2, 0)) for each in x[begin : begin + 64]]
+            resized = [np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for image in images]
+            found.append(session.run(None, {"x": np.stack(resized).transpose(0, 3, 1, 2)})[0])
+        return np.concatenate(found)
+
+    return encode
 
 
-WORK = {work.__name__: work for work in (embed_texts, embed_pictures, bare_texts, bare_pictures)}
-
-
-def alone(name, n):
-    """Work in a process of its own, with a cache of its own: processor and wall seconds without imports, peak MB."""
-    path = efficientnet_file()
-    with tempfile.TemporaryDirectory() as folder:
-        os.link(path, Path(folder) / path.name) if os.stat(folder).st_dev == path.stat().st_dev else (
-            Path(folder) / path.name
-        ).write_bytes(path.read_bytes())
-        command = [sys.executable, __file__, "--alone", name, str(n)]
-        done = subprocess.run(
-            command, env=os.environ | {"PIDUAL_CACHE": folder}, check=True, stdout=subprocess.PIPE, text=True
-        )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def work_alone(name, n):
-    """What `alone` starts: the work on a few items first, which loads what is needed."""
-    WORK[name](64 if "pictures" in name else 256)
-    wall, processor = time.perf_counter(), time.process_time()
-    WORK[name](n)
-    seconds = time.perf_counter() - wall
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "processor": time.process_time() - processor, "peak_mb": peak}))
+def ours(kind, path, progress=None):
+    """What pidual does: the same."""
+    model, make = find_model(path, kind), Items.of_texts if kind == "texts" else Items.of_array
+    return lambda items: embed(make(items, kind), model, progress)[0]
 
 
 def speed():
-    """In turns, as other work on the machine comes and goes; the ratio is of processor time."""
+    """The same slices by both in turns, as other work on the machine comes and goes; the ratio is of processor time."""
     for kind in ("texts", "pictures"):
-        for turn in range(2):
-            for way in ("bare", "embed"):
-                found = alone(f"{way}_{kind}", N)
-                yield {"part": "speed", "kind": kind, "way": way, "turn": turn, "n": N, **rounded(found)}
+        items, path = some_items(kind), model_of(kind)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, PIDUAL_CACHE=folder):
+            ways = {"bare": bare(kind, path), "embed": ours(kind, path)}
+            spent, far = {way: [work(items[:64]), 0.0, 0.0][1:] for way, work in ways.items()}, 0.0
+            (Path(folder) / "embeddings").rename(Path(folder) / "warm")
+            for turn, begin in enumerate(range(0, N, SLICE)):
+                found = {}
+                for way in [*ways][:: -1 if turn % 2 else 1]:
+                    began = time.process_time(), time.perf_counter()
+                    found[way] = ways[way](items[begin : begin + SLICE])
+                    for at, clock in enumerate((time.process_time, time.perf_counter)):
+                        spent[way][at] += clock() - began[at]
+                far = max(far, float(abs(found["bare"] - found["embed"]).max()))
+        for way, (processor, seconds) in spent.items():
+            row = {"part": "speed", "kind": kind, "way": way, "n": N, "processor": processor, "seconds": seconds}
+            yield rounded(row | {"ratio": processor / spent["bare"][0], "furthest": far})
 
 
 def memory():
-    """Peak memory as items grow."""
+    """Peak memory, and what is left by a process that is killed half way, of which another one does the rest."""
     for kind in ("texts", "pictures"):
-        for n in (2_500, 5_000, 10_000):
-            yield {"part": "memory", "kind": kind, "n": n, **rounded(alone(f"embed_{kind}", n))}
+        with tempfile.TemporaryDirectory() as folder:
+            before, after = (follow(kind, folder, stop) for stop in (N // 2, None))
+        reported, total = before[-1][:2]
+        peaks = {done: mb for done, _, mb in before} | {total - left + done: mb for done, left, mb in after}
+        row = {"part": "memory", "kind": kind, "n": N, "batch": BATCH[kind], "reported": reported}
+        kept = total - after[-1][1]
+        quarters = {str(n): next(mb for done, mb in peaks.items() if done >= n) for n in range(SLICE, N + 1, SLICE)}
+        yield row | {"kept": kept, "peak_mb": quarters}
 
 
-def rounded(found):
-    return {name: round(value, 2) for name, value in found.items()}
+def follow(kind, folder, stop):
+    """What a process of its own says while it embeds, killed once it has done `stop`: done, to do, peak MB."""
+    command = [sys.executable, __file__, "--alone", kind, model_of(kind)]
+    said = []
+    with subprocess.Popen(
+        command, env=os.environ | {"PIDUAL_CACHE": folder}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout:
+            said.append(json.loads(line))
+            if stop is not None and said[-1][0] >= stop:
+                process.kill()
+                break
+    return said
+
+
+def alone(kind, path):
+    """What `follow` starts; its peak is the system's, as `resource` has that of the process that started it."""
+
+    last = []
+
+    def tell(*done_and_total):
+        last[:] = done_and_total
+        peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        print(json.dumps([*last, int(peak[1]) // 1024]), flush=True)
+
+    ours(kind, path, tell)(some_items(kind))
+    tell(*last)  # again with all vectors in memory
+
+
+def rounded(row):
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
 
 
 # --- CIFAR-10N ---
@@ -197,7 +220,7 @@ def cifar10n():
     x, x_test = efficientnet(data.x), efficientnet(data.x_test)
     print(f"embedded in {time.monotonic() - began:.0f} s", flush=True)
     data = dataclasses.replace(data, x=Inputs.from_array(x), x_test=Inputs.from_array(x_test))
-    for method in ("latent_truth", "pi_dual", "ce"):
+    for method in ("auto", "pi_dual"):
         began, processor = time.monotonic(), time.process_time()
         found = fit_and_score(data, FitOptions(method=method, accelerator="cpu"))
         yield {
@@ -218,11 +241,11 @@ if __name__ == "__main__":
     parser.add_argument("--alone", nargs=2)
     arguments = parser.parse_args()
     if arguments.alone:
-        work_alone(arguments.alone[0], int(arguments.alone[1]))
+        alone(*arguments.alone)
         sys.exit()
     for name in arguments.parts:
         rows = []
         for row in PARTS[name]():
             rows.append({**row, **about()})
             print(json.dumps(row), flush=True)
-        replace_parts(OUT, rows)
+            replace_parts(OUT, rows)

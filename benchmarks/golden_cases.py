@@ -83,6 +83,17 @@ def write_data(folder: Path) -> None:
         responses = [{"value": word, "user_id": person, "status": "submitted"} for word, person, _ in own]
         records.append({"id": f"r{number}", "fields": {"text": text}, "responses": {"animal": responses}})
         examples += [{"id": number, "text": text, "label": [word], "annotator": person} for word, person, _ in own]
+    more = np.where(rng.random(180) < 0.4, "|" + names[(y[item] + 1) % 3], "")
+    sets = np.where(
+        names[label] == np.char.lstrip(more.astype(str), "|"), names[label], np.char.add(names[label], more)
+    )
+    frame[["item", "annotator"]].assign(tags=sets).to_csv(folder / "sets.csv", index=False)
+    sides = np.stack([rng.permutation(20)[:2] for _ in range(120)])
+    winner = np.where(rng.random(120) < 0.8, np.where(sides[:, 0] > sides[:, 1], "left", "right"), "tie")
+    comparisons = pd.DataFrame({"left": sides[:, 0], "right": sides[:, 1], "winner": winner})
+    comparisons.assign(annotator=[f"judge{number % 4}" for number in range(120)]).to_csv(
+        folder / "comparisons.csv", index=False
+    )
     (folder / "label_studio.json").write_text(json.dumps(tasks))
     (folder / "argilla.json").write_text(json.dumps(records))
     (folder / "doccano.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
@@ -411,6 +422,12 @@ CASES = {
         "report run",
     ],
     "images, default": ["fit labels.csv -q --x pictures --epochs 2 --set network.width=2 --out run"],
+    "sets of labels": [
+        "fit sets.csv -q --label tags --label-separator | --x x.npy --pi annotator --out run",
+        "detect run",
+        "next run --budget 5",
+    ],
+    "comparisons": ["pairs comparisons.csv --out found", "pairs comparisons.csv --json"],
     "wide table": ["fit wide.csv -q --annotators 'rater_*' --x-columns f1,f2 --out run", "export run --to csv"],
     "parquet": ["fit labels.parquet -q --x x.npy --out run", "export run --to parquet"],
     "json lines": ["fit labels.jsonl -q --x x.npy --out run", "export run --to jsonl"],

@@ -34,7 +34,7 @@ from common import RESULTS, write_result
 
 from pidual.data.datasets.base import NoisyDataset
 from pidual.data.datasets.synthetic import make_crowd
-from pidual.paper.about import commit
+from pidual.paper.runs import commit
 
 OUT = RESULTS / "growth.json"
 CROWDS = ("labelme", "medical_treat", "digits_low_1")

@@ -27,6 +27,23 @@ def tables(fits):
     return made
 
 
+def readme(fits):
+    """Return the table of README.md: methods without controls, a group of columns for each dataset."""
+    fits = [fit for fit in fits if fit["scale"] == "cpu" and fit["dataset"] in NAMES and not fit["variant"]]
+    groups = []
+    for name in (name for name in NAMES if any(fit["dataset"] == name for fit in fits)):
+        rows = _rows([fit for fit in fits if fit["dataset"] == name]).set_index("method")
+        mean = {column: [text.partition(" ±")[0] for text in rows[column]] for column in rows}
+        both = zip(mean["accuracy, selected"], mean["accuracy, last"], strict=True)
+        values = {
+            "accuracy": [" / ".join(pair) for pair in both],
+            "AUC": mean["AUC, last"],
+            "wrong labels memorised": mean["wrong labels memorised"],
+        }
+        groups.append(pd.DataFrame(values, index=rows.index).add_prefix(f"{NAMES[name]}: "))
+    return markdown(pd.concat(groups, axis=1).fillna("").reset_index())
+
+
 def _gain(name, fits):
     """Return in words what Pi-DUAL has over cross-entropy, and which fits are still missing."""
     fits = [fit for fit in fits if not fit["variant"]]

@@ -10,6 +10,7 @@ judgements, `pidual next RUN --gold 100`, the true class of these items into the
     accuracy, noise, passing, of the fit with gold
                        stated (the first without gold, then with, with its interval) and true: consensus of the items
                        without gold, share of wrong judgements, share of items that pass
+    true_before        share of all items that the consensus of the fit without gold has right
     passed             share of items that pass by majority of judgements
     words, true_words  how much more often the longest third of answers is passed than it deserves, compared with the
                        shortest: stated with its interval, and true
@@ -54,16 +55,16 @@ def try_panel(seed, n_gold):
     before, run = (Run(f"runs/{name}") for name in ("judges", "checked"))
     found, frame = run.summary.gold, panel.frame[panel.frame["verdict"] != "unsure"]
     true, said = panel.truth.loc[frame["item"]].to_numpy(), frame["verdict"].to_numpy()
-    items = run.items.set_index("item")
-    right = items["consensus_label"].astype(str) == panel.truth.loc[items.index]
+    right = is_right(run, panel)
     passing = next(each for each in found.shares if each.label == "pass")
     row = {"seed": seed, "gold": n_gold, "verdict": before.summary.verdict.status}
     for name, old, now, value in (
-        ("accuracy", found.stated_accuracy, found.accuracy, right[~items.index.isin(gold["item"])].mean()),
+        ("accuracy", found.stated_accuracy, found.accuracy, right[~right.index.isin(gold["item"])].mean()),
         ("noise", found.stated_noise, found.noise, (said != true).mean()),
         ("passing", before.items["p_pass"].mean(), passing, (panel.truth == "pass").mean()),
     ):
         row[name] = [old, now.rate, now.low, now.high, float(value)]
+    row["true_before"] = float(is_right(before, panel).mean())
     vote = (frame["verdict"] == "pass").groupby(frame["item"]).mean()
     row["passed"] = float((vote > 0.5).mean())
     too_often = (said == "pass") * 1.0 - (true == "pass")
@@ -75,6 +76,12 @@ def try_panel(seed, n_gold):
     row["true_words"] = float(too_often[frame["words"] >= last].mean() - too_often[frame["words"] <= first].mean())
     row["annotators"] = cover(run, frame.assign(true=true))
     return row
+
+
+def is_right(run, panel):
+    """Whether the consensus of each item is right."""
+    items = run.items.set_index("item")
+    return items["consensus_label"].astype(str) == panel.truth.loc[items.index]
 
 
 def cover(run, frame):

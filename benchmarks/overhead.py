@@ -19,7 +19,7 @@ import torch
 from common import write_result
 from torch import nn
 
-from pidual.cli.allocator import keep_freed_memory
+from pidual.cli.common import keep_freed_memory
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows, Spec
 from pidual.learn.engine import Callback, Session, Training, make_fabric

@@ -36,7 +36,7 @@ from planted_tables import REMARKS, SETS, TABLES, WORDS
 
 from pidual.api.run import Run
 from pidual.cli import main
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 MISSED, OVERSTATED, TOO_SURE = 0.03, 0.15, 0.1  # of the noise beyond its interval, of the precision, of the consensus
 NEAR = 0.1  # a stated precision within this is called near

@@ -24,7 +24,7 @@ import pandas as pd
 from common import RESULTS, Log, data_folder, write_result
 from PIL import Image
 
-from pidual.paper.about import commit
+from pidual.paper.runs import commit
 
 LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]

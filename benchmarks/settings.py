@@ -2,12 +2,14 @@
 
     [PIDUAL_DATA=DIR] python benchmarks/settings.py [--seeds 3] [--out benchmarks/results/settings.json]
     PIDUAL_DATA=DIR python benchmarks/settings.py --images [--seeds 3] [--out benchmarks/results/settings_images.json]
+    PIDUAL_DATA=DIR python benchmarks/settings.py --random-pi [--seeds 3] [--out benchmarks/results/random_pi.json]
 
 The data is kept apart from what the setting is judged on elsewhere: Digits-PI with other labels than the demo's, three
 synthetic crowds of other shapes and seeds than the stress benchmark's, and, where DIR has it, LabelMe scored on its
 validation part. With --images: a synthetic crowd's answers for CIFAR-10 training images. `pi_dual` and `ce` with the
-default setting, then its variants; accuracy on clean test inputs after the last epoch. Fits that are there already are
-not repeated.
+default setting, then its variants. With --random-pi: `pi_dual` with random PI of several lengths, on these sets and on
+a crowd large enough that the default has any; accuracy on clean test inputs after the last epoch. Fits that are there
+already are not repeated.
 """
 
 import argparse
@@ -43,6 +45,7 @@ IMAGE_VARIANTS = {
     "one convolution a block": ONE_CONVOLUTION,
     "ce, one convolution a block": {"method": "ce", **ONE_CONVOLUTION},
 }
+RANDOM_PI_VARIANTS = {f"random PI {length}": {"options": {"random_pi": length}} for length in (0, 8, 64, 256)}
 
 
 def load_sets():
@@ -80,14 +83,23 @@ def summarise(rows):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--images", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--images", action="store_true")
+    kinds.add_argument("--random-pi", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    out = arguments.out or RESULTS / ("settings_images.json" if arguments.images else "settings.json")
-    variants = IMAGE_VARIANTS if arguments.images else VARIANTS
+    name, variants = "settings", VARIANTS
+    if arguments.images:
+        name, variants = "settings_images", IMAGE_VARIANTS
+    elif arguments.random_pi:
+        name, variants = "random_pi", {"ce": {"method": "ce"}, **RANDOM_PI_VARIANTS}
+    out = arguments.out or RESULTS / f"{name}.json"
+    sets = {"image crowd": image_crowd()} if arguments.images else load_sets()
+    if arguments.random_pi:
+        sets["crowd 12,000 rows"] = crowd(n_items=4_000, n_annotators=60, answers_per_item=3, noise=0.4, seed=25)
     torch.set_num_threads(1)
     log = Log(out, "variant", "dataset", "seed")
-    for dataset, data in ({"image crowd": image_crowd()} if arguments.images else load_sets()).items():
+    for dataset, data in sets.items():
         for seed in range(arguments.seeds):
             for variant, options in variants.items():
                 keys = {"variant": variant, "dataset": dataset, "seed": seed}

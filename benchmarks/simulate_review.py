@@ -40,7 +40,7 @@ from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_labels
-from pidual.learn.engine.threads import using_threads
+from pidual.learn.engine.session import using_threads
 from pidual.metrics import accuracy
 from pidual.paper.score import table_and_inputs, test_rows
 

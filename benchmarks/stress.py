@@ -30,7 +30,7 @@ from pidual.learn.batch import as_storage
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_probabilities
-from pidual.paper.about import about
+from pidual.paper.runs import about
 
 FITS = {
     "paper": {"method": "pi_dual", "setting": "paper"},

@@ -14,6 +14,7 @@ import cutoffs_table
 import detection_table
 import human_table
 import loop_table
+import make_results
 import methods
 import pandas as pd
 import site_tables
@@ -263,6 +264,8 @@ def all_pages():
     detection = {name: made for name, made in detection.items() if name not in every}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     ours[PAPER_PAGE] = every_paper_table(summarise(read_fits()))
+    ours[DOCS.parent / "README.md"] = {"human readme": human_table.readme(read_fits())}
+    ours[DOCS / "paper" / "reproduce.md"] = {"make results": make_results.table()}
     return ours | others
 
 

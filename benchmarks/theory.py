@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from common import RESULTS, write_result
 
-from pidual.paper.plots import panel, write_svg
+from pidual.paper.summary import panel, write_svg
 from pidual.show.report.figures import ALERT, CALM, MUTED
 
 SIZES = {"n": 400, "d": 10, "m": 10, "sigma": 0.5}

@@ -25,7 +25,7 @@ from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows, Spec
 from pidual.learn.engine import Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
-from pidual.learn.engine.threads import using_threads
+from pidual.learn.engine.session import using_threads
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
 

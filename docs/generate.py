@@ -1,11 +1,12 @@
 """Write the pages that are made from the code: `make docs`.
 
-cli.md            the help of every command, and their exit codes; paper/cli.md has those for experiments
+cli.md            the help of every command, and their exit codes
 options.md        every option of training, methods and networks
 run_directory.md  every column of the tables of a run, and the fields of its other files, below what people wrote
 methods/index.md  the table of methods, below what people wrote
 """
 
+import copy
 import inspect
 import re
 import sys
@@ -38,8 +39,7 @@ PARAMETER = re.compile(r"^(\*{0,2}[\w, *]+?)(?: : .*)?$")
 def pages() -> dict[str, str]:
     """Every page by its name."""
     return {
-        "cli.md": "\n".join([command_line(paper=False), exit_codes()]),
-        "paper/cli.md": command_line(paper=True),
+        "cli.md": "\n".join([command_line(), exit_codes()]),
         "options.md": options(),
         "run_directory.md": tables_of_a_run(),
         "methods/index.md": methods(),
@@ -69,19 +69,28 @@ def help_text(command: click.Command, path: tuple[str, ...]) -> str:
     return command.get_help(click.Context(command, info_name=" ".join(path), **settings))
 
 
-def command_line(*, paper: bool) -> str:
-    """The help of the commands for experiments (`PAPER`), or of all others."""
-    title, others = "The command line", "Commands for experiments are [on another page](paper/cli.md)."
-    if paper:
-        title, others = "Commands for experiments", "All other commands are on [the command line](../cli.md)."
+def command_line() -> str:
+    """The help of every command, those for experiments (`PAPER`) last; options as of `pidual fit` by name alone."""
     parts = [
-        f"# {title}\n\nThis page has the `--help` of commands, written by `make docs`. Each also takes `-h`, `--help`. {others}\n"
+        "# The command line\n\nThis page has the `--help` of commands, written by `make docs`. Each also takes `-h`, `--help`. [Commands for experiments](#commands-for-experiments) come last.\n"
     ]
-    for path, command in commands(cli, ("pidual",)).items():
-        if (" ".join(path[1:]).startswith(PAPER) and len(path) > 1) is paper:
-            lines = (line for line in help_text(command, path).splitlines() if "-h, --help " not in line)
-            text = "\n".join(f"    {line}".rstrip() for line in lines)
-            parts.append(f"## {' '.join(path)}\n{text}\n")
+    fit = {one.opts[0]: one.help for one in cli.commands["fit"].params if isinstance(one, click.Option)}
+    every = commands(cli, ("pidual",))
+    paper = {path: every.pop(path) for path in list(every) if len(path) > 1 and " ".join(path[1:]).startswith(PAPER)}
+    for path, command in [*every.items(), ((), None), *paper.items()]:
+        if command is None:
+            parts.append("## Commands for experiments\nHow to use them: [pidual benchmark](paper/benchmark.md).\n")
+            continue
+        again = [one for one in command.params if isinstance(one, click.Option) and fit.get(one.opts[0]) == one.help]
+        again = again if len(again) > 3 and path[-1] != "fit" else []
+        shown = copy.copy(command)
+        shown.params = [one for one in command.params if one not in again]
+        lines = (line for line in help_text(shown, path).splitlines() if "-h, --help " not in line)
+        text = "\n".join(f"    {line}".rstrip() for line in lines)
+        parts.append(f"## {' '.join(path)}\n{text}\n")
+        if again:
+            names = ", ".join(f"`{max(one.opts, key=len)}`" for one in again)
+            parts.append(f"As in [`pidual fit`](#pidual-fit): {names}.\n")
     return "\n".join(parts)
 
 
@@ -250,10 +259,12 @@ def tables_of_a_run() -> str:
 """
     ]
     for name, (about, columns, more) in TABLES.items():
-        lines = []
+        lines, ends = [], {f"{one}_{end}" for one in columns for end in ("low", "high") if is_end(columns, one, end)}
         for column, of in columns.items():
             notes = [KIND_WORDS[of.kind], *["always"] * of.required, *["gaps"] * of.missing]
-            lines.append(f"- `{column}` ({', '.join(notes)}): {of.meaning}\n")
+            names = f"`{column}`" + (f", `{column}_low`, `{column}_high`" if f"{column}_low" in ends else "")
+            meaning = of.meaning + ("; ends of its 95% interval" if f"{column}_low" in ends else "")
+            lines += [] if column in ends else [f"- {names} ({', '.join(notes)}): {meaning}\n"]
         parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
         if more:
             parts.append(f"{more}\n")
@@ -261,6 +272,12 @@ def tables_of_a_run() -> str:
         lines = [f"- `{field}` ({kind}): {meaning}\n" for field, (kind, meaning) in fields_of.items()]
         parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
     return "\n".join(parts)
+
+
+def is_end(columns: Mapping[str, Any], name: str, end: str) -> bool:
+    """Whether a column is the end of the 95% interval of another one, and says no more."""
+    meaning = columns[f"{name}_{end}"].meaning if f"{name}_{end}" in columns else ""
+    return meaning.endswith(f" end of the 95% interval of `{name}`")
 
 
 def exit_codes() -> str:

@@ -28,17 +28,9 @@ def detection_auc(label_quality: npt.ArrayLike, is_wrong: npt.ArrayLike) -> floa
 
     The area under the ROC curve of finding wrong labels with `1 - label_quality`, computed from ranks.
 
-    Parameters
-    ----------
-    label_quality : array (N,)
-        Any score for which higher means more likely right. May not contain NaN.
-    is_wrong : bool array (N,)
-        True where the given label is known to be wrong.
-
-    Returns
-    -------
-    float
-        1.0 = every wrong label below every right one, 0.5 = chance; NaN when only one kind is present.
+    `label_quality` (N,): any score for which higher means more likely right. May not contain NaN.
+    `is_wrong` (N,): True where the given label is known to be wrong.
+    Returned: 1.0 = every wrong label below every right one, 0.5 = chance; NaN when only one kind is present.
     """
     quality, wrong = _same_length(label_quality, is_wrong)
     wrong = wrong.astype(bool)
@@ -66,17 +58,9 @@ def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     class of its label. Its mean and variance under all permutations of the labels are known (Hoeffding 1951). A
     classifier that always answers the most frequent class can still rank; one that has learned nothing cannot.
 
-    Parameters
-    ----------
-    scores : array (N, K)
-        Logits or probabilities of the classes.
-    labels : int array (N,)
-        Codes of the given labels.
-
-    Returns
-    -------
-    float
-        0 where all scores or all labels are equal.
+    `scores` (N, K): logits or probabilities of the classes.
+    `labels` (N,): codes of the given labels.
+    Returned: 0 where all scores or all labels are equal.
     """
     scores, labels = np.asarray(scores), np.asarray(labels)
     n = len(labels)

@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -63,15 +62,6 @@ def test_a_label_does_not_reach_the_classifier_that_judges_it():
     model.fit(x, label)
     agreement = (model.find_label_issues()["predicted_label"] == label).mean()
     assert abs(agreement - 0.5) < 0.1
-
-
-def test_boosted_trees(crowd):
-    x, label, pi = rows(crowd)
-    estimator = HistGradientBoostingClassifier(max_iter=15)
-    model = CrowdClassifier(estimator=estimator, random_state=0).fit(x, label, pi=pi)
-    alone = HistGradientBoostingClassifier(max_iter=15).fit(crowd.x, votes(crowd)).score(crowd.x_test, crowd.y_test)
-    assert model.score(crowd.x_test, crowd.y_test) >= alone
-    assert not hasattr(estimator, "classes_")  # the user's own stays as it is
 
 
 def test_missing_values_reach_an_estimator_that_takes_them(crowd):
@@ -155,10 +145,3 @@ def test_what_is_refused(crowd, options, said):
         CrowdClassifier(**options).fit(x, label)
     with pytest.raises(UsageError, match=r"is for CrowdClassifier\(estimator=\.\.\.\)\.$"):
         PiDualClassifier(estimator=LogisticRegression()).fit(x, label)
-
-
-def test_annotators_are_optional(crowd):
-    x, label, _ = rows(crowd)
-    model = CrowdClassifier(estimator=LogisticRegression(), random_state=0).fit(x, label)
-    assert model.annotators_ is None
-    assert isinstance(model.find_label_issues(), pd.DataFrame)

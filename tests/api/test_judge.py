@@ -1,7 +1,6 @@
 """Labels judged by given probabilities, or by the answers alone: what is read, what is refused, what it comes to."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,7 @@ from pidual.errors import DataWarning, UsageError
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.answers.judging import Judge
-from pidual.learn.answers.model import AnswerModel
-from pidual.learn.answers.posterior import RHO, Temper, put_together
+from pidual.learn.answers.posterior import put_together
 from pidual.learn.batch import Mapped, Rows
 from pidual.learn.nets import Recalibrated, build_network
 from pidual.run.decisions import Store
@@ -193,14 +190,6 @@ def test_probabilities_help(files):
     assert given > max(alone, (votes.argmax(1) == y).mean(), (p.argmax(1) == y).mean())
 
 
-def test_the_callers_generator_stays_as_it_is():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
-    pidual.judge(make_answers(n_items=30)[0])
-    assert torch.equal(torch.rand(2), expected)
-
-
 # --- what is read ---
 
 
@@ -243,16 +232,6 @@ def test_a_memory_map_is_read_in_parts(tmp_path):
     frame, _ = make_answers(n_items=50)
     in_memory, mapped = (pidual.judge(frame, probs).predictions["label_quality"] for probs in (p, read.array))
     np.testing.assert_array_equal(in_memory, mapped)
-
-
-def test_probabilities_of_other_items_are_not_used(files):
-    frame, y = make_answers(n_items=50)
-    p = make_probabilities(y)
-    more = np.concatenate([p, np.full((7, 3), 1 / 3, np.float32)])
-    judged = pidual.judge(frame, more)
-    assert any("7 of 57 rows of pred_probs have no annotation" in text for text in judged.summary.warnings)
-    expected = pidual.judge(frame, p)
-    np.testing.assert_array_equal(judged.predictions["label_quality"], expected.predictions["label_quality"])
 
 
 def test_a_recalibration_has_a_temperature_and_a_bias():
@@ -389,46 +368,10 @@ def test_a_constant_f_is_dawid_skene_with_priors():
     assert (item_posteriors(job, fitted).argmax(1) == expected.argmax(1)).mean() > 0.9  # answers count less than f here
 
 
-def test_two_identical_annotators_have_the_closed_form():
-    # Two people of one answer model: with P(l | k) = exp(b [l = k]) / (exp(b) + K - 1) and equal priors, two equal
-    # answers l give q(l) = exp(2 b) / (exp(2 b) + K - 1), two different ones exp(b) / (2 exp(b) + K - 2) each. Both
-    # answers count 1 / (1 + RHO) of a vote, which is what b is multiplied by.
-    rng = np.random.default_rng(0)
-    n, k = 90, 3
-    first = np.arange(n) % k
-    second = np.where(rng.random(n) < 0.8, first, (first + 1 + np.arange(n) // k % 2) % k)
-    frame = pd.DataFrame({"item": np.tile(np.arange(n), 2), "label": np.concatenate([first, second])})
-    table = AnnotationTable.from_frame(frame)
-    job = prepare(table, no_inputs(), FitOptions.judging())
-    fitted = train(job)
-    empty = AnswerModel.empty(fitted.answers.of(np.arange(n))[0])
-    fitted = replace(fitted, judge=Judge(empty, Temper(), np.full(k, -np.log(k))))
-    q, e = item_posteriors(job, fitted), np.exp(2.0 / (1 + RHO))
-    for item in range(n):
-        if first[item] == second[item]:
-            assert q[item, first[item]] == pytest.approx(e**2 / (e**2 + k - 1), abs=1e-5)
-        else:
-            assert q[item, first[item]] == pytest.approx(e / (2 * e + k - 2), abs=1e-5)
-            assert q[item, second[item]] == pytest.approx(e / (2 * e + k - 2), abs=1e-5)
-
-
 @pytest.mark.parametrize("per_item", [1, 3])
 def test_probabilities_that_are_right_keep_the_consensus_right(per_item):
     frame, y = make_answers(per_item=per_item, right=(0.7, 0.6, 0.5, 0.4))
     assert (posteriors(AnnotationTable.from_frame(frame), np.eye(3)[y]).argmax(1) == y).all()
-
-
-def test_probabilities_that_say_nothing_change_nothing():
-    frame, _ = make_answers()
-    table = AnnotationTable.from_frame(frame)
-    none, equal = posteriors(table), posteriors(table, np.full((200, 3), 1 / 3))
-    np.testing.assert_allclose(none, equal, atol=1e-4)
-
-
-def test_labels_may_have_a_hundred_classes():
-    frame, y = make_answers(n_items=1500, n_classes=100, per_item=2, right=(0.8, 0.6))
-    q = posteriors(AnnotationTable.from_frame(frame), make_probabilities(y, 100, strength=6.0))
-    assert (q.argmax(1) == y).mean() > 0.9
 
 
 # --- items that mislead ---
@@ -458,16 +401,3 @@ def test_items_that_mislead_are_said_to_and_the_probabilities_count_there(tmp_pa
     assert code == 0, err
     assert "of the items seem to mislead" in out + err
     assert "of the items seem to mislead" in (tmp_path / "run" / "report.html").read_text()
-
-
-@pytest.mark.parametrize("given", [False, True])
-def test_no_item_misleads_where_no_input_says_otherwise(given):
-    """Answers from the truth: without an input, and with probabilities that say nothing."""
-    for seed, (n, k, each) in enumerate([(200, 4, 3), (50, 3, 3), (40, 2, 2)]):
-        rng = np.random.default_rng([6, 8, 1][seed])
-        y, item = rng.integers(0, k, n), np.repeat(np.arange(n), each)
-        who = np.array([rng.permutation(8)[:each] for _ in range(n)]).ravel()
-        right = rng.random(n * each) < rng.uniform(0.6, 0.95, 8)[who]
-        frame = pd.DataFrame({"item": item, "label": np.where(right, y[item], rng.integers(0, k, n * each))})
-        judged = pidual.judge(frame.assign(annotator=who), rng.dirichlet(np.full(k, 3.0), n) if given else None)
-        assert judged.summary.model_selection[0].misleading_rate is None

@@ -12,7 +12,6 @@ from command_line import environment, run_cli
 
 import pidual
 from pidual import find_label_issues
-from pidual.api import label_issues
 from pidual.api.label_issues import judge_labels
 from pidual.data import probabilities
 from pidual.data.given import read_given, read_values
@@ -72,14 +71,6 @@ def test_probabilities_of_other_rows_are_told():
         find_label_issues(LABELS[:12], PROBS[:12])
 
 
-def test_a_weak_classifier_is_told():
-    weak = PROBS**0.2 / (PROBS**0.2).sum(1, keepdims=True) + np.random.default_rng(0).random(PROBS.shape)
-    with pytest.warns(
-        DataWarning, match=r"^Do not rely on these issues alone\. Of the labels that look wrong, 51% are"
-    ):
-        find_label_issues(LABELS, weak / weak.sum(1, keepdims=True))
-
-
 def test_the_arguments_are_those_of_cleanlab():
     cleanlab = pytest.importorskip("cleanlab.filter")
     theirs = inspect.signature(cleanlab.find_label_issues).parameters
@@ -96,13 +87,6 @@ def test_ranked_as_cleanlab_ranks(score):
     found = np.flatnonzero(find_label_issues(LABELS, PROBS))
     ranked = find_label_issues(LABELS, PROBS, return_indices_ranked_by=score)
     assert ranked.tolist() == found[np.argsort(quality[found], kind="stable")].tolist()
-
-
-def test_ranked_by_quality():
-    quality = find_label_issues(LABELS, PROBS, as_frame=True)["label_quality"].to_numpy()
-    ranked = find_label_issues(LABELS, PROBS, return_indices_ranked_by="label_quality")
-    assert set(ranked) == set(np.flatnonzero(find_label_issues(LABELS, PROBS)))
-    assert (np.diff(quality[ranked]) >= 0).all()
 
 
 def test_some_of_the_labels_found():
@@ -158,19 +142,6 @@ def test_names_of_columns():
     assert numbers["given_label"].tolist() == (LABELS + 10).tolist()
 
 
-def test_a_class_that_no_label_says():
-    four = np.c_[PROBS * 0.99, np.full(300, 0.01)]
-    assert (find_label_issues(LABELS, four) == find_label_issues(LABELS, PROBS)).mean() > 0.98
-
-
-def test_a_path_is_read_as_a_map(tmp_path):
-    np.save(tmp_path / "p.npy", PROBS.astype(np.float16))
-    expected = find_label_issues(LABELS, PROBS.astype(np.float16))
-    assert (find_label_issues(LABELS, tmp_path / "p.npy") == expected).all()
-    np.savez(tmp_path / "p.npz", pred_probs=PROBS.astype(np.float16))
-    assert (find_label_issues(LABELS, str(tmp_path / "p.npz")) == expected).all()
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
 def test_parts_of_a_map_are_judged_as_the_whole(tmp_path, monkeypatch, dtype):
     np.save(tmp_path / "p.npy", PROBS.astype(dtype))
@@ -182,14 +153,6 @@ def test_parts_of_a_map_are_judged_as_the_whole(tmp_path, monkeypatch, dtype):
     for whole, parts in zip((*seen, *said), (*seen_in_parts, *said_in_parts), strict=True):
         np.testing.assert_allclose(parts, whole, rtol=2e-5)
     assert seen.confidence.tolist() == [PROBS.astype(dtype).astype(np.float32)[i, k] for i, k in enumerate(LABELS)]
-
-
-def test_a_sample_is_enough(monkeypatch):
-    labels, p, _ = make(4000, 4)
-    whole = judge_labels(read_given(labels, p))[1]
-    monkeypatch.setattr(label_issues, "FIT_ROWS", 1000)
-    some = judge_labels(read_given(labels, p))[1]
-    assert np.abs(whole.quality - some.quality).mean() < 0.01
 
 
 def test_no_torch_for_one_label_a_row():

@@ -6,7 +6,6 @@ import pytest
 from torch import nn
 
 from pidual.errors import UsageError
-from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS, PiDual, PiDualPlus
 from pidual.learn.nets import MLP
@@ -57,12 +56,6 @@ def test_a_method_refuses_values_out_of_range_with_one_sentence(method, options,
     with pytest.raises(UsageError) as error:
         METHODS[method](MLP(2, 3, width=4), SPEC, **options)
     assert str(error.value) == words
-
-
-def test_by_name_the_sentence_says_whose_option_it_is():
-    with pytest.raises(UsageError) as error:
-        method_maker("elr", {"beta": 5}, SPEC, lambda: nn.Linear(2, 3))
-    assert str(error.value) == "The option beta of the method 'elr' must be at least 0 and at most 1, not 5."
 
 
 @pytest.mark.parametrize("method", METHODS)

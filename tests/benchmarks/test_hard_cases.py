@@ -86,21 +86,6 @@ def test_lee_misses_frauds_and_nothing_else(tables):
     assert frame["y"].mean() == pytest.approx(0.022, abs=0.002)
 
 
-def test_every_one_of_many_annotators_has_three_labels(tables):
-    data = tables["many_annotators"]
-    assert data.frame["annotator"].value_counts().eq(3).all()
-    assert data.frame["item"].value_counts().eq(4).all()
-    bad = data.frame["annotator"].isin(data.about["bad"])
-    assert len(data.about["bad"]) == 294
-    assert wrong(data)[bad].mean() == pytest.approx(0.81, abs=0.01)
-
-
-def test_adversaries_say_nine_minus_the_digit(tables):
-    data = tables["adversaries"]
-    frame = data.frame[data.frame["annotator"].isin(data.about["bad"]) & wrong(data)]
-    assert (frame["label"] == 9 - frame["y"]).all()
-
-
 def test_the_wide_table_holds_the_same_answers(tables):
     data = tables["wide_table"]
     wide = data.about["wide"]
@@ -109,17 +94,6 @@ def test_the_wide_table_holds_the_same_answers(tables):
     keys = ["item", "annotator"]
     expected = data.frame[[*keys, "label"]].sort_values(keys, ignore_index=True)
     pd.testing.assert_frame_equal(long.sort_values(keys, ignore_index=True), expected, check_dtype=False)
-
-
-def test_either_spelling_of_a_topic_is_right(tables):
-    data = tables["messy_labels"]
-    assert data.classes[:2] == ["Account", "account"]
-    small = data.frame["label"].eq(1)
-    assert 60 < small.sum() < 160
-    assert (~wrong(data))[small].mean() > 0.7
-    assert not (data.frame["label"].isin([0, 1]) & data.frame["y"].isin([0, 1]) & wrong(data)).any()
-    night = data.frame["hour"] < 5
-    assert wrong(data)[night].mean() > wrong(data)[~night].mean() + 0.08
 
 
 def test_wrong_answers_are_quick_where_times_tell_and_idle_pi_tells_nothing(cases, tables):
@@ -133,18 +107,3 @@ def test_wrong_answers_are_quick_where_times_tell_and_idle_pi_tells_nothing(case
         gaps.append(data.frame["degrees"][wrong(data)].mean() - data.frame["degrees"][~wrong(data)].mean())
     assert rates == pytest.approx([66 / 569] * 10, abs=1 / 569)
     assert abs(np.mean(gaps)) < 1
-
-
-def test_texts_are_read_as_the_command_line_reads_them(tables):
-    data = tables["topics"]
-    assert data.x.kind == "text"
-    assert len(data.about["texts"]) == 500
-    assert data.x_test.array.shape == (2000, data.x.array.shape[1])
-
-
-def test_as_many_rows_are_drawn_as_the_rates_sum_up_to(cases):
-    rate = np.repeat([0.0, 0.1, 0.5, 1.0], [100, 200, 300, 50])
-    drawn = cases._drawn(rate, np.random.default_rng(0))
-    assert [drawn[rate == each].sum() for each in (0.0, 0.1, 0.5, 1.0)] == pytest.approx([0, 20, 150, 50], abs=1)
-    many = np.mean([cases._drawn(rate, np.random.default_rng(seed)) for seed in range(400)], axis=0)
-    assert many == pytest.approx(rate, abs=0.15)

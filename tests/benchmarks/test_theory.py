@@ -65,28 +65,6 @@ def test_bias_and_variance_are_those_of_the_linear_estimator(theory, model, gate
         assert found == pytest.approx((bias / n_clean, variance / n_clean, 0.49), rel=1e-9, abs=1e-15)
 
 
-def test_limiting_cases(theory, model):
-    right = theory.pi_dual_risk(model, model.clean)
-    assert right.bias == 0
-    assert right.variance == pytest.approx(model.sigma**2 * 4 / 36)  # d sigma^2 / n_1, whatever the wrong rows say
-    louder = theory.LinearModel(model.x, model.a, model.clean, model.w, 100 * model.v, model.sigma)
-    assert theory.pi_dual_risk(louder, model.clean) == right
-    assert theory.ols_risk(louder).bias > 1000 * theory.ols_risk(model).variance
-    ols, everything = theory.ols_risk(model), theory.pi_dual_risk(model, np.ones(60, bool))
-    assert (everything.bias, everything.variance) == pytest.approx((ols.bias, ols.variance))
-    clean = theory.make_model(50, 0, d=5, sigma=2.0)
-    assert theory.ols_risk(clean) == theory.Risk(0.0, pytest.approx(4 * 5 / 50), 4.0)  # the textbook's
-    assert theory.pi_dual_risk(clean, clean.clean).total == pytest.approx(theory.ols_risk(clean).total)
-
-
-@pytest.mark.parametrize(("size", "better"), [(0.0, False), (3.0, True)])
-def test_the_proposition_decides_by_how_far_pi_and_x_disagree(theory, size, better):
-    """Where the PI says what x says, wrong rows are as good as clean ones, and leaving them out costs variance."""
-    x, w = np.random.default_rng(1).normal(size=(40, 3)), np.ones(3)
-    model = theory.LinearModel(x, x.copy(), np.arange(40) < 25, w, w + size, 1.0)
-    assert (theory.pi_dual_risk(model, model.clean).total < theory.ols_risk(model).total) is better
-
-
 def test_curves_grow_as_the_paper_says(theory, tmp_path):
     by_wrong = theory.risk_by_wrong_labels([0, 20, 40], n=80, d=4, m=4, n_models=5)
     bias = {name: [risk.bias for risk in by_wrong[name]] for name in ("ols", "pi_dual", "pi_dual_missing")}

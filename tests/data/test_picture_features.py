@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pidual.data import picture_features
 from pidual.data.datasets.digits import load_noise_level
-from pidual.data.picture_features import PictureFeatures, colours, gradients, learn_patches, patch_features
+from pidual.data.picture_features import PictureFeatures, learn_patches, patch_features
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +31,6 @@ def test_responses_are_those_of_plain_loops(pictures):
                 seen[row, column] = np.maximum((patch - mean) @ filters - 0.5, 0)
         quarters = [seen[r : r + 7, c : c + 7].mean((0, 1)) for r in (0, 7) for c in (0, 7)]
         np.testing.assert_allclose(found[picture], quarters, atol=1e-3)
-
-
-def test_directions_of_gradients_are_found():
-    ramp = np.broadcast_to(np.arange(32, dtype=np.uint8) * 7, (1, 3, 32, 32))
-    across = gradients(np.ascontiguousarray(ramp)).reshape(8, 8, 9)
-    down = gradients(np.ascontiguousarray(ramp.transpose(0, 1, 3, 2))).reshape(8, 8, 9)
-    assert across[3, 3].argmax() == 0
-    assert down[3, 3].argmax() == 4
-    assert across[3, 3, 0] > 10 * across[3, 3, 1:].max()
-
-
-def test_colours_are_means_and_spreads_of_a_grid():
-    x = np.zeros((1, 3, 34, 32), np.uint8)  # two lines that do not fit are left out
-    x[0, 2, :8, :8] = 255
-    found = colours(x).reshape(2, 3, 4, 4)
-    assert found[0, 2, 0, 0] == 1
-    assert found.sum() == 1
 
 
 def test_vectors_separate_digits_and_do_not_depend_on_other_pictures(pictures):

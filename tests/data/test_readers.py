@@ -81,12 +81,6 @@ def test_tab_separated(tmp_path, name):
     assert names_of(open_source(path), "label, raw") == ["x,y"]
 
 
-def test_gzipped_csv_has_places_too(tmp_path):
-    source = open_source(write(tmp_path, "t.csv.gz", gzip.compress(b"a,b\n1,2\n3,4\n")))
-    assert names_of(source, "b") == [2, 4]
-    assert source.place(1).endswith("t.csv.gz, line 3")
-
-
 def test_json_lines(tmp_path):
     content = '\ufeff{"item": "2020-01-01", "label": true}\n\n{"item": "2020-01-02", "label": null, "t": 1.5}\n'
     source = open_source(write(tmp_path, "t.jsonl", content))
@@ -130,11 +124,6 @@ def test_broken_files(tmp_path, name, content, parts):
         read_all(path)
     for part in [str(path), *parts]:
         assert part in str(caught.value)
-
-
-def test_a_quote_inside_a_cell_is_only_a_character(tmp_path):
-    source = open_source(write(tmp_path, "t.csv", 'a,b\n5" disk,1\nx,2\n'))
-    assert names_of(source, "a") == ['5" disk', "x"]
 
 
 def test_missing_file_folder_and_unknown_format(tmp_path):
@@ -187,13 +176,6 @@ def test_find_prefers_the_exact_spelling():
 )
 def test_keys(array, expected):
     assert encode(array) == expected
-
-
-def test_dictionaries_that_differ_between_chunks_are_merged():
-    chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "c"]).dictionary_encode()]
-    found = keys(open_source(pd.DataFrame()), "c", pa.chunked_array(chunks))
-    assert found.codes.tolist() == [0, 1, 1, 2]
-    assert found.names.to_pylist() == ["a", "b", "c"]
 
 
 def test_lists_cannot_be_keys():
@@ -312,16 +294,6 @@ def test_a_few_points_do_not_turn_commas_off(tmp_path):
 
 def test_lists_of_codes_stay_as_they_are(tmp_path):
     assert column(tmp_path, "a;b\n1,2;0,5\n1,2,3;0,5\n") == ["1,2", "1,2,3"]
-
-
-def test_long_cells_between_semicolons(tmp_path):
-    text = "word " * 40_000
-    assert column(tmp_path, f"a;b\n1,5;{text}\n2,5;z\n") == [1.5, 2.5]
-
-
-def test_moments_to_the_nanosecond(tmp_path):
-    found = column(tmp_path, "a,b\n2020-09-13 12:26:40.123456789,x\n2020-09-14 12:26:40.000000001,y\n")
-    assert found[0] == np.datetime64("2020-09-13T12:26:40.123456")
 
 
 def test_spelled_like():

@@ -62,27 +62,12 @@ def test_bare_table_has_row_numbers_for_items(tmp_path):
     assert not (tmp_path / ".pidual.key").exists()
 
 
-def test_crowd_kit_names_and_other_letter_case(tmp_path):
-    table = read_table(write(tmp_path, "Task,Worker,Label\n3,4,a\n3,5,b\n4,4,a\n4,5,b\n"))
-    assert table.frame["item"].tolist() == [3, 3, 4, 4]
-    assert table.pi_columns == ["annotator"]
-    assert table.annotator_codes.tolist() == [0, 1, 0, 1]
-
-
 def test_named_columns_are_not_taken_for_others_by_default(tmp_path):
     path = write(tmp_path, "y,worker,annotator\na,1,p\nb,2,q\na,1,p\nb,2,q\n")
     table = read_table(path, label="y", annotator="worker", keep_ids=True)
     assert "y" not in table.frame
     assert table.frame["annotator"].tolist() == ["1", "2", "1", "2"]
     assert read_table(path, label="y", annotator="worker", pi=["worker"]).pi_columns == ["annotator"]
-
-
-def test_pi_given_by_the_default_name_of_the_annotator_column(tmp_path):
-    path = write(tmp_path, "label,worker,t\na,1,5\nb,2,5\na,1,5\nb,2,5\n")
-    assert read_table(path, pi=["worker", "t"]).pi_columns == ["annotator", "t"]
-    assert read_table(path, pi="t").pi_columns == ["t"]
-    assert read_table(path, pi=[]).pi_columns == []
-    assert "annotator" in read_table(path, pi=[]).frame
 
 
 @pytest.mark.parametrize("column", ["annotator_id", "WorkerId", "rater", "Labeler_ID"])
@@ -137,25 +122,6 @@ def test_clean_labels_of_which_none_is_a_label_are_told():
         DataWarning, match=r"'y': no value is a label \(values are such as 'Katze', labels such as 'cat'\)"
     ):
         AnnotationTable.from_frame(frame)
-
-
-def test_an_input_column_is_no_clean_label(tmp_path):
-    path = write(tmp_path, "label,x,y\na,1,2\nb,2,3\na,1,2\nb,2,4\n")
-    assert "y" not in read_table(path, x_columns=["x", "y"]).frame
-
-
-def test_a_class_called_na_is_told_to_mean_missing(tmp_path):
-    path = write(tmp_path, "label\na\nNA\na\nNA\n")
-    with pytest.raises(
-        DataError, match=r"missing \('NA' is read as missing; rename the label if it is a real one\) \(and in 1"
-    ):
-        read_table(path)
-
-
-def test_text_in_y_makes_labels_text_too(tmp_path):
-    table = read_table(write(tmp_path, "label,y\n1,1\n2,none\n1,1\n2,2\n"))
-    assert table.classes == ["1", "2"]
-    assert table.frame["y"].cat.codes.tolist() == [0, 2, 0, 1]
 
 
 def test_parquet_of_dictionaries_nullable_integers_and_booleans(tmp_path):
@@ -251,13 +217,6 @@ def test_a_key_that_others_can_read_is_refused(csv, tmp_path, mode):
     read_table(csv)
 
 
-def test_a_file_system_without_modes_is_left_alone(csv, tmp_path, monkeypatch):
-    read_table(csv)
-    (tmp_path / ".pidual.key").chmod(0o644)
-    monkeypatch.setattr(stat, "S_IMODE", lambda mode: 0o777)
-    read_table(csv)
-
-
 def test_numeric_ids_have_one_pseudonym_in_every_type():
     names = [
         AnnotationTable.from_frame(
@@ -266,11 +225,6 @@ def test_numeric_ids_have_one_pseudonym_in_every_type():
         for dtype in ("int64", "float64", "str", "Int8", "category")
     ]
     assert len(set(names)) == 1
-
-
-def test_keep_ids_makes_no_key_file(csv, tmp_path):
-    read_table(csv, keep_ids=True)
-    assert not (tmp_path / ".pidual.key").exists()
 
 
 def test_key_that_cannot_be_written_or_read(csv, tmp_path):
@@ -473,12 +427,6 @@ def test_no_answers_that_cannot_be_left_out(no_answer, exact, message):
         AnnotationTable.from_frame(frame, no_answer=no_answer, exact_labels=exact)
 
 
-def test_the_first_of_spellings_as_frequent_is_the_class():
-    for labels in (["B", "b"], ["b", "B"]):
-        table, _ = said(lambda labels=labels: AnnotationTable.from_frame(pd.DataFrame({"label": [*labels, "a"] * 2})))
-        assert table.classes == sorted(["a", labels[0]])
-
-
 def test_near_spellings_are_suggested_and_merged_by_name():
     frame = pd.DataFrame({"label": ["ok", "ok", "ok", "o.k.", "O.K.", "R\u00fcckfrage", "Rueckfrage", "A+", "A"] * 2})
     frame["y"] = "o.k."
@@ -498,13 +446,6 @@ def test_near_spellings_are_suggested_and_merged_by_name():
         AnnotationTable.from_frame(frame, same={"maybe": "ok"})
 
 
-def test_whole_numbers_stay_so_when_merged():
-    frame = pd.DataFrame({"label": [1, 2, 3, 4] * 2, "y": [4, 3, 2, 1] * 2})
-    table, _ = said(lambda: AnnotationTable.from_frame(frame, same={"4": "3"}))
-    assert table.classes == [1, 2, 3]
-    assert table.frame["y"].cat.codes.tolist() == [2, 2, 1, 0] * 2
-
-
 def test_rows_without_a_label_are_skipped_and_counted(tmp_path):
     path = write(tmp_path, 'label,annotator\na,x\n" ",x\nb,w\n,z\na,y\n\nnan,y\nb,x\n')
     table, notes = said(lambda: read_table(path, keep_ids=True))
@@ -522,13 +463,6 @@ def test_rows_without_a_label_are_skipped_and_counted(tmp_path):
     assert said(lambda: AnnotationTable.from_frame(frame[["label"]]))[0].classes == [1, 2]
 
 
-@pytest.mark.parametrize("labels", [["1", "1.0", "01"], ["1e1", "10", "x"], [" 2", "+2", "y"], ["-0.5", "-.5", "z"]])
-def test_classes_that_are_one_number_are_told(labels):
-    with pytest.warns(DataWarning, match="classes that look the same: '.*' and '.*'; merge"):
-        table = AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2}))
-    assert len(table.classes) == 3
-
-
 @pytest.mark.parametrize("labels", [["1", "2", "x"], ["007", "7a", "08"], ["nan1", "inf", "Infinity"], ["1", "True"]])
 def test_classes_that_are_different_numbers_or_none_are_not(labels):
     assert len(AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2})).classes) == len(labels)
@@ -540,11 +474,6 @@ def test_durations_are_no_labels(tmp_path):
     for make in lambda: AnnotationTable.from_frame(frame), lambda: read_table(tmp_path / "t.parquet"):
         with pytest.raises(DataError, match=r"column 'label' holds duration.*; write labels as text or whole numbers"):
             make()
-
-
-def test_the_label_as_pi_is_said_to_be_that(csv):
-    with pytest.raises(UsageError, match=r"uses its column 'label' as pi; name the column.*--label"):
-        read_table(csv, pi=["label"])
 
 
 def test_the_frame_given_is_left_alone():

@@ -48,19 +48,6 @@ def test_alpha_by_plain_loops(seed):
     assert low < alpha < high
 
 
-def test_alpha_of_the_published_example():
-    """Krippendorff (2011), "Computing Krippendorff's alpha-reliability", nominal data with missing values: 0.743."""
-    coders = [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
-        [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
-    ]
-    found = [(unit, value) for coder in coders for unit, value in enumerate(coder) if value is not None]
-    item, given = map(np.array, zip(*found, strict=True))
-    assert krippendorff_alpha(item, given)[0] == pytest.approx(0.743, abs=5e-4)
-
-
 def test_the_interval_of_alpha_is_that_of_the_bootstrap():
     item, _, given = answers(n=400)
     rng = np.random.default_rng(1)

@@ -29,30 +29,6 @@ def test_gains_are_those_of_every_answer_in_turn(k):
     np.testing.assert_allclose(gains(p, confusions), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_items_in_several_chunks_are_those_in_one(monkeypatch):
-    rng = np.random.default_rng(0)
-    p, confusions = rng.dirichlet(np.ones(3), 20), rng.dirichlet(np.ones(3), (2, 3))
-    whole = gains(p, confusions)
-    monkeypatch.setattr("pidual.detect.answer_gain.NUMBERS", 20)
-    np.testing.assert_allclose(gains(p, confusions), whole, rtol=1e-12)
-
-
-def test_who_knows_takes_all_doubt_and_who_guesses_none():
-    p = np.array([[0.5, 0.5, 0.0], [0.7, 0.2, 0.1], [1.0, 0.0, 0.0]])
-    knows, guesses = np.eye(3), np.full((3, 3), 1 / 3)
-    biased = np.tile([0.8, 0.1, 0.1], (3, 1))  # the same answers whatever the class
-    found = gains(p, np.stack([knows, guesses, biased]))
-    np.testing.assert_allclose(found[:, 0], [error(row) for row in p], atol=1e-12)
-    np.testing.assert_allclose(found[:, 1:], 0, atol=1e-12)
-    np.testing.assert_allclose(found[2], 0, atol=1e-12)
-
-
-def test_an_answer_that_overturns_nothing_is_worth_something():
-    p = np.array([[0.9, 0.1]])
-    accuracy = np.array([[0.7, 0.7]])
-    assert gains(p, confusion_matrices(accuracy, None))[0, 0] > 0.01
-
-
 @pytest.mark.parametrize("left", [0.0, 0.2])
 def test_many_classes_are_as_if_all_were_written_out(left):
     rng = np.random.default_rng(1)

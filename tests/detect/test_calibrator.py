@@ -81,29 +81,6 @@ def test_without_gold_nothing_changes():
     assert found.sharpness == pytest.approx(1)
 
 
-def test_gold_of_one_class_gives_finite_numbers():
-    _, _, evidence = make_crowd()
-    found = Calibrator.fit(evidence, np.full(60, 1), 5)
-    p = found(evidence)
-    assert np.isfinite(p).all()
-    assert p.sum(1) == pytest.approx(1)
-    assert p[:, 1].mean() > np.exp(log_softmax(evidence.log_p0))[:, 1].mean()
-
-
-def test_permuted_classes_permute_the_posterior():
-    z, _, evidence = make_crowd()
-    order = np.array([2, 0, 1])
-    other = Evidence(
-        evidence.log_p0[:, order],
-        evidence.log_f[:, order],
-        evidence.item,
-        evidence.annotator,
-        evidence.log_answer[:, order],
-    )
-    p = Calibrator.fit(evidence, z, 5)(evidence)
-    np.testing.assert_allclose(Calibrator.fit(other, np.argsort(order)[z], 5)(other), p[:, order], atol=1e-6)
-
-
 def test_parts_of_a_design_add_up(monkeypatch):
     z, _, evidence = make_crowd(n=80)
     whole = Calibrator.fit(evidence, z, 5)
@@ -198,19 +175,6 @@ def test_the_mean_and_its_interval_are_those_of_plain_loops():
         found = estimate_mean(y, m, float(m_all.mean()), size, rest=rest)
         assert 0 < lam < 1
         assert [found.value, found.low, found.high] == pytest.approx([est, *ends])
-
-
-def test_with_every_class_known_no_width_is_left():
-    z, label, evidence = make_crowd()
-    p = np.exp(log_softmax(evidence.log_p0))
-    known = known_of(z, label, evidence, np.arange(60), p)
-    noise = (label != z[evidence.item]).mean()
-    found = known.noise()
-    assert [found.low, found.value, found.high] == pytest.approx([noise] * 3)
-    for k, share in enumerate(known.shares()):
-        assert [share.low, share.high] == pytest.approx([(z == k).mean()] * 2)
-    assert known.accuracy().low == known.accuracy().high == 1
-    assert expected_half_widths(p, evidence.item, label, 60)[0] == 0
 
 
 def test_few_gold_all_right_has_the_interval_of_wilson():

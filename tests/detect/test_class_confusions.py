@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_annotators import soft_truth
 
-from pidual.detect.class_confusions import describe_classes, find_mistaken
+from pidual.detect.class_confusions import describe_classes
 from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
 
@@ -135,24 +135,7 @@ def test_who_gives_most_answers_is_not_blamed_for_it():
     assert not any("one annotator" in text for text in found)
 
 
-def test_two_classes():
-    (text,) = advice(both_ways, k=2)
-    assert "confused both ways" in text
-    assert advice(lambda rng, who, truth, given: given, k=2) == []
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_even_mistakes_give_no_advice(seed):
     assert advice(lambda rng, who, truth, given: given, seed=seed, n=600) == []
     assert advice(lambda rng, who, truth, given: rng.integers(0, 5, len(given)), seed=seed, n=600) == []
-
-
-def test_a_bound_and_not_a_ratio():
-    """Three of ten items confused are not evidence, three hundred of a thousand are."""
-    for n, expected in ((10, False), (1000, True)):
-        truth = np.repeat(np.arange(5), n)
-        given = truth.copy()
-        given[: 3 * n // 10] = 1
-        found = Counts.of(None, given, Truth.by_consensus(truth, np.ones(5 * n)), 5)
-        entry = np.flatnonzero((found.true == 0) & (found.given == 1))[0]
-        assert find_mistaken(found)[entry] == expected

@@ -7,7 +7,6 @@ import pytest
 from test_annotators import soft_truth
 
 from pidual.detect.counts import Counts
-from pidual.detect.items import Truth
 
 AXES = [(), ("who",), ("true",), ("who", "true"), ("true", "given"), ("who", "true", "given")]
 
@@ -49,17 +48,3 @@ def test_numbers_of_any_codes_and_the_matrix_of_classes():
     assert counts.matrix() == pytest.approx(np.array([[pairs[0, t, g] for g in range(3)] for t in range(3)]))
     assert counts.by_class()[0] == pytest.approx(counts.matrix().sum(1))
     assert counts.by_class()[1] == pytest.approx(np.diag(counts.matrix()))
-
-
-def test_of_no_answers_there_are_none():
-    nothing = np.zeros(0, np.int64)
-    counts = Counts.of(nothing, nothing, Truth.by_consensus(nothing, nothing), 3)
-    assert counts.number(np.array([0]), np.array([1]), np.array([2])).tolist() == [0.0]
-    assert not counts.matrix().any()
-
-
-def test_where_annotators_are_not_known_all_answers_are_of_one():
-    who, given, truth = soft_truth()
-    alone, all_of_one = Counts.of(None, given, truth, 3), Counts.of(np.zeros_like(who), given, truth, 3)
-    assert alone.who.tolist() == [0] * len(alone.who)
-    assert np.array_equal(alone.n, all_of_one.n)

@@ -44,17 +44,6 @@ def test_labels_that_are_likely_right_are_never_issues():
     assert not find_issues(cutoff, quality).any()
 
 
-def test_equal_scores_flag_nothing():
-    cutoff = auto_cutoff(np.full(200, 0.25))
-    assert "same quality" in cutoff.note
-    assert not find_issues(cutoff, np.full(200, 0.25)).any()
-
-
-def test_the_cut_lies_between_two_groups():
-    quality = np.r_[np.full(20, 0.1), np.full(80, 0.98)]
-    assert auto_cutoff(quality).value == pytest.approx(0.54)
-
-
 @pytest.mark.parametrize("n", [0, 1, 3, 5, 99])
 def test_the_lowest_are_as_many_as_asked_for_and_earlier_rows_come_first_among_equals(n):
     quality = np.array([0.5, 0.1, 0.1, 0.9, 0.1])

@@ -27,7 +27,7 @@ def answers(seed, n=1000, rate=0.1, people=10, per_item=2):
     return wrong, who, item, pi, rng
 
 
-@pytest.mark.parametrize(("n", "rate"), [(400, 0.05), (1000, 0.1), (4000, 0.4)])
+@pytest.mark.parametrize(("n", "rate"), [(400, 0.05), (1000, 0.4)])
 def test_idle_pi_is_named_in_at_most_two_of_forty_reports(n, rate):
     named = 0
     for seed in range(40):

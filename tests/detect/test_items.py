@@ -73,11 +73,6 @@ def test_the_largest_of_a_row_come_first_and_of_equal_ones_the_first(values):
     assert np.array_equal(p, before)
 
 
-def test_twenty_classes_are_all_kept():
-    q = crowd(k=20)[3]
-    assert put(q).p.shape == (150, 20)
-
-
 def test_every_item_needs_an_annotation():
     with pytest.raises(UsageError, match="2 items need annotations, but only 1"):
         items_table([0], ["a", "b"], [1], [1], Posteriors.empty(2, 2), ["x", "y"])

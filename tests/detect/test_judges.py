@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
-from sklearn.metrics import cohen_kappa_score
 
 from pidual.detect.directions import Deserved
 from pidual.detect.judges import describe_by_gold, describe_orders
@@ -95,19 +94,6 @@ def test_numbers_of_annotators_are_those_of_loops_over_answers():
         mine = who == row[0]
         expected = plain(z, item[mine], label[mine], p, gold, row[1], row[2])
         assert row[3:] == pytest.approx(expected, rel=1e-4, abs=1e-5), row
-
-
-def test_with_every_class_known_numbers_are_exact():
-    z, item, who, label, p = make_panel()
-    found = describe_by_gold(who, label, item, Deserved(p, z)).set_index(["annotator", "name", "class"])
-    assert (found["high"] - found["low"]).abs().max() < 1e-9
-    mine = who == 2
-    kappa = cohen_kappa_score(z[item][mine], label[mine])
-    assert found.loc[(2, "kappa", -1), "value"] == pytest.approx(kappa, abs=1e-5)
-    of_class = mine & (z[item] == 1)
-    assert found.loc[(2, "sensitivity", 1), "value"] == pytest.approx((label == 1)[of_class].mean(), abs=1e-4)
-    others = mine & (z[item] != 1)
-    assert found.loc[(2, "specificity", 1), "value"] == pytest.approx((label != 1)[others].mean(), abs=1e-4)
 
 
 def test_intervals_by_a_hundred_gold_items_hold_and_a_good_posterior_narrows_them():

@@ -93,13 +93,6 @@ def test_the_file_is_taken_back_and_items_known_or_decided_on_are_left_out(folde
     assert err.count("--out") == err.count("--truth") == 1
 
 
-def test_few_items_are_said_to_be_too_few(folder):
-    code, out, err = run_cli(["next", folder / "run", "--gold", "5"])
-    assert code == 0
-    assert [line.split(",")[1] for line in out.splitlines()] == ["truth", *[""] * 5]
-    assert "From 20 items of known class on" in err
-
-
 def test_many_classes_have_the_widths_of_their_likeliest(folder):
     run = Run.open(folder / "many")
     widths = expected_widths(run, 30)

@@ -37,16 +37,6 @@ def find_reasons(is_issue, **evidence):
     return find_parts(is_issue, **evidence).get("whole", [])
 
 
-def test_consensus_and_votes():
-    given, predicted = [1, 0, 0, 1], [0, 0, 0, 0]
-    first = find_reasons([True, False, False, False], given=given, predicted=predicted, item=[5, 5, 5, 5], **BASE)
-    assert first == [
-        "The consensus is cat (97%), not dog (1%). 2 of 3 other labels of this item say cat, 1 agrees with this one."
-    ]
-    alone = find_reasons([True, False, False, False], given=given, predicted=predicted, item=[0, 1, 2, 3], **BASE)
-    assert alone == ["The consensus is cat (97%), not dog (1%)."]
-
-
 @pytest.mark.parametrize(
     ("others", "text"),
     [
@@ -142,25 +132,6 @@ def crowd(n=2000, bad=True, **pi) -> dict:
         "annotator": annotator,
         "pi": pd.DataFrame(pi) if pi else None,
     }
-
-
-def test_annotator_is_compared_with_the_rest_on_this_class():
-    reasons = find_reasons(**crowd())
-    assert reasons[0] == (
-        "The consensus is cat (95%), not dog (2%). "
-        "This annotator says dog to 100% of items that are cat (100 of 100); the others to 5%."
-    )
-    assert "This annotator says" not in reasons[1]
-
-
-def test_without_other_evidence_the_record_of_the_annotator_is_told():
-    args = crowd(bad=False)
-    args["annotator"] = np.where(np.arange(2000) < 40, np.arange(2000) % 2, 2 + np.arange(2000) // 10 % 9)
-    reasons = find_reasons(**args)
-    assert reasons[0].endswith(" This annotator is right on 16 of 20 items that are cat (80%; all: 90%).")
-    assert "right on" not in reasons[4]  # no worse than all
-    told = find_reasons(**(args | {"pi": pd.DataFrame({"tool": np.where(args["is_issue"], "phone", "web")})}))
-    assert not any("right on" in reason for reason in told)
 
 
 def test_annotator_on_a_class_by_plain_loops():
@@ -299,11 +270,6 @@ def test_shares_are_rounded_as_in_the_report():
     args = {"given": np.ones(len(shares), int), "predicted": np.zeros(len(shares), int), "label_quality": shares}
     reasons = find_reasons(np.ones(len(shares), bool), classes=["cat", "dog"], predicted_probability=shares, **args)
     assert reasons == [f"The consensus is cat ({sure(p)}), not dog ({sure(p)})." for p in shares.tolist()]
-
-
-def test_nothing_to_explain():
-    args = crowd()
-    assert find_reasons(**(args | {"is_issue": np.zeros(2000, dtype=bool)})) == []
 
 
 def test_predictions_are_marked_with_reasons_and_annotators_described():

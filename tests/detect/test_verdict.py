@@ -123,18 +123,6 @@ def test_a_consensus_that_is_open_too_often_is_doubtful():
     assert verdict.find_unsure_consensus(replace(found, accuracy=0.88)) is None
 
 
-@pytest.mark.parametrize(("share", "status"), [(0.6, "doubtful"), (0.95, "ok")])
-def test_answers_that_leave_the_consensus_open_make_a_run_doubtful(share, status):
-    rng = np.random.default_rng(0)
-    item, y = np.repeat(np.arange(300), 3), rng.integers(0, 3, 300)
-    label = np.where(rng.random(900) < share, y[item], rng.integers(0, 3, 900))
-    summary = judge(pd.DataFrame({"item": item, "label": label})).summary
-    assert (summary.consensus.accuracy < 0.88) == (status == "doubtful")
-    assert summary.verdict.status == status
-    reasons = summary.verdict.reasons
-    assert any("leave the consensus right for" in text for text in reasons) == (status == "doubtful")
-
-
 def test_a_whole_class_is_named():
     def found(given, issues):
         classes = [ClassFindings("ok", 900, 20, 18.0), ClassFindings("fraud", given, issues, 0.9 * issues)]
@@ -185,17 +173,6 @@ def test_a_class_that_says_that_nobody_could_tell_is_a_doubt(name, n, doubt):
     assert (found is not None) == doubt
     assert found is None or f"40 labels are {quoted(name)}" in found
     assert found is None or f"leave them out with --no-answer {shlex.quote(name)}, and fit again." in found
-
-
-def test_two_spellings_that_make_no_label_look_wrong_are_no_doubt():
-    classes = ["Cat", "cat", "dog"]
-    assert verdict.find_spellings(spelled(["cat", "Cat", "dog"], ["dog", "dog", "cat"], classes)) is None
-    nothing = spelled(["cat", "Cat"], ["Cat", "cat"], classes, np.zeros(2, bool))
-    assert verdict.find_spellings(nothing) is None
-    many = spelled(["cat"] + ["dog"] * 99, ["Cat"] + ["cat"] * 99, classes)
-    assert "In 1 of 100 labels" in verdict.find_spellings(many)
-    more = spelled(["cat"] + ["dog"] * 100, ["Cat"] + ["cat"] * 100, classes)
-    assert verdict.find_spellings(more) is None
 
 
 @pytest.mark.parametrize(("spellings", "status"), [(("Cat", "C.a.t."), "doubtful"), (("Cat", "cat"), "ok")])

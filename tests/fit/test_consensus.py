@@ -71,15 +71,6 @@ def test_answers_that_are_left_out_teach_nothing():
     assert (judges[0].model.flat() == judges[1].model.flat()).all()
 
 
-def test_items_in_parts_are_judged_as_all_together():
-    rows, spec, log_p, _ = made()
-    answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
-    judge = fit_judge(answers.of(np.arange(400))[0], log_p)
-    whole = judge_all(judge, log_p, answers)
-    for part in np.array_split(np.random.default_rng(0).permutation(400), 7):
-        assert judge(answers.of(part)[0], log_p[part]).q == pytest.approx(whole[part], abs=1e-12)
-
-
 def test_trained_items_are_made_as_sure_as_held_out_ones(crowd):
     table, inputs, _ = crowd
     job = prepare(table, inputs, FitOptions(method="ce", accelerator="cpu", valid_fraction=0.3))
@@ -93,15 +84,6 @@ def test_trained_items_are_made_as_sure_as_held_out_ones(crowd):
     assert abs(sure[trained].mean() - sure[~trained].mean()) < 0.03
     kept.put(np.arange(300), np.exp(log_softmax(logits / np.where(trained, 5.0, 1.0)[:, None])))
     assert Tempered.fit(job, kept).power == 1.0  # never surer
-
-
-@pytest.mark.parametrize("k", [2, 40])
-def test_two_and_many_classes_one_item_and_one_answer(k):
-    for n, per_item in ((1, 1), (30, 1), (5, 40)):
-        rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
-        answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
-        judge = fit_judge(answers.of(np.arange(n))[0], log_p)
-        assert judge_all(judge, log_p, answers).sum(1) == pytest.approx(np.ones(n), abs=1e-5)
 
 
 # --- as part of a fit ---

@@ -133,7 +133,8 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     )
 
 
-def test_the_more_is_reviewed_the_more_is_right(tmp_path):
+def test_the_more_is_reviewed_the_more_is_right(tmp_path, monkeypatch):
+    monkeypatch.setattr("pidual.api.fit.build_report", lambda run: run.path / "report.html")
     right = np.zeros((3, 3))
     for seed in range(3):
         crowd, first = make_crowd(90, 6, 3, 3, 2, noise=0.5, seed=seed), tmp_path / f"{seed}-0"

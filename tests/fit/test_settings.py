@@ -6,7 +6,7 @@ from torch import nn
 
 from pidual.data import AnnotationTable, Inputs
 from pidual.errors import UsageError
-from pidual.fit.options import FitOptions, resolve_options
+from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
 from pidual.fit.settings import Settings, choose_settings, network_of, split_settings
 from pidual.learn.batch import Spec
@@ -94,32 +94,12 @@ def test_pi_dual_plus_has_the_papers_schedule():
         assert (training["lr"], training["weight_decay"]) == (0.1, 1e-4)
 
 
-def test_the_papers_setting_on_images_gives_way_to_what_is_asked_for():
-    asked = {"network": "small_cnn", "valid_fraction": 0.25, "pi_min_count": 2}
-    job = paper_job(pi_kinds={"seconds": "duration"}, options={"width": 16, "network.width": 4}, **asked)
-    assert (job.network.name, job.network.options) == ("small_cnn", {"width": 4})
-    assert int((job.split == 1).sum()) == 100
-    assert job.method_options["width"] == 16
-    assert [column.kind for column in job.encoder.columns_] == ["category", "duration"]
-    assert job.encoder.columns_[0].other
-
-
 def test_the_papers_setting_on_vectors_has_our_network_and_encoding():
     job = paper_job(images=False)
     assert (job.network.name, job.method_options["width"]) == ("mlp", 1024)
     assert int((job.split == 1).sum()) == 40
     assert [column.kind for column in job.encoder.columns_] == ["category", "duration"]
     assert job.encoder.columns_[0].other
-
-
-@pytest.mark.parametrize("network", [None, "small_cnn"])
-def test_naming_the_network_that_is_taken_anyway_changes_nothing(network):
-    options = FitOptions("pi_dual", network=network, options={"network.width": 8})
-    assert resolve_options(options, 500, (3, 8, 8))[2] == {"convs": 2, "width": 8}
-
-
-def test_another_network_has_its_own_options():
-    assert resolve_options(FitOptions("pi_dual", network="mlp"), 500, (3, 8, 8))[2] == {}
 
 
 def test_an_unknown_setting_is_named():

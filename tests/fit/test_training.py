@@ -6,7 +6,7 @@ import pytest
 from pidual.errors import UsageError
 from pidual.learn.engine import Training
 from pidual.paper.code_base import CodeBaseTraining
-from pidual.paper.protocol import CIFAR, IMAGENET
+from pidual.paper.recipes import CIFAR, IMAGENET
 
 
 def test_the_paper_as_printed():

@@ -42,22 +42,6 @@ def test_equals_a_plain_loop(dtype, shape, pad, fill):
     assert torch.equal(x, before)
 
 
-def test_corner_draws_stay_inside():
-    x = torch.arange(1.0, 17.0).view(1, 1, 4, 4).expand(2, 1, 4, 4)
-    out = crop_flip(x, torch.tensor([[0.0, 0.0, 0.9], [1.0, 1.0, 0.9]]), pad=1)
-    assert torch.equal(out[0, 0, 1:, 1:], x[0, 0, :3, :3])
-    assert torch.equal(out[1, 0, :3, :3], x[0, 0, 1:, 1:])
-    assert out[0, 0, 0].sum() == out[1, 0, 3].sum() == 0
-
-
-def test_channels_last_input_and_empty_batch():
-    x = torch.rand(5, 3, 8, 8)
-    draws = torch.rand(5, 3)
-    strided = x.contiguous(memory_format=torch.channels_last)
-    assert torch.equal(crop_flip(strided, draws, pad=2), crop_flip(x, draws, pad=2))
-    assert crop_flip(x[:0], draws[:0], pad=2).shape == (0, 3, 8, 8)
-
-
 # Strong augmentation against Pillow: the oracle below shares nothing with nets.augment but the names of operations.
 
 FACTORS = [0.10, 0.28, 0.46, 0.64, 0.82, 1.00, 1.18, 1.36, 1.54, 1.72]
@@ -201,17 +185,6 @@ def test_the_policy_equals_a_plain_loop_with_pillow(images):
     assert torch.equal(x, before)
 
 
-def test_the_policy_takes_any_layout_an_empty_batch_tiny_images_and_draws_at_the_ends():
-    x = torch.randint(0, 256, (50, 3, 9, 8), dtype=torch.uint8)
-    draws = draws_for(50)
-    assert torch.equal(auto_augment(x.contiguous(memory_format=torch.channels_last), draws), auto_augment(x, draws))
-    assert auto_augment(x[:0], draws[:0]).shape == (0, 3, 9, 8)
-    tiny = x[:, :, :2, :1].contiguous()
-    assert torch.equal(auto_augment(tiny, draws), policy_by_loop(tiny, draws))
-    ends = torch.tensor([[0.0] * 5, [1.0] * 5])
-    assert torch.equal(auto_augment(x[:2], ends), policy_by_loop(x[:2], ends))
-
-
 # UDA's policy against Pillow: images with transparency, which is what becomes the mean colour there.
 
 REPLACES = {"Invert", "AutoContrast", "Posterize", "Equalize", "Solarize"}  # done without transparency, which is lost
@@ -264,34 +237,6 @@ def test_the_policy_of_uda_equals_a_plain_loop_with_pillow(images):
     assert torch.equal(x, before)
 
 
-def test_the_policy_of_uda_goes_on_from_what_is_empty_or_covered(images):
-    pairs = [
-        (one, two)
-        for one in range(15)
-        for two in range(15)
-        if {OPERATIONS[one], OPERATIONS[two]} & {*WITH_SIGN, "Cutout"}
-    ]
-    x = images.repeat(len(pairs) // len(images) + 1, 1, 1, 1)[: len(pairs)]
-    draws = uda_draws(len(pairs), seed=3)
-    draws[:, [0, 4]] = (9 * torch.tensor(pairs) + 7.5) / 135  # at level 8
-    draws[:, [1, 5]] = 0
-    colour = colour_for(x)
-    out = rand_augment(x, draws, fill=torch.tensor(colour[: x.shape[1]]))
-    assert torch.equal(out, uda_by_loop(x, draws, colour))
-
-
-def test_the_policy_of_uda_does_not_depend_on_how_the_batch_is_split_or_laid_out(images):
-    draws = uda_draws(len(images), seed=2)
-    whole = rand_augment(images, draws, fill=90)
-    parts = [rand_augment(x, d, fill=90) for x, d in zip(images.split(7), draws.split(7), strict=True)]
-    assert torch.equal(torch.cat(parts), whole)
-    assert torch.equal(rand_augment(images.flip(0), draws.flip(0), fill=90).flip(0), whole)
-    assert torch.equal(rand_augment(images.contiguous(memory_format=torch.channels_last), draws, fill=90), whole)
-    assert rand_augment(images[:0], draws[:0]).shape == images[:0].shape
-    tiny, ends = images[:2, :, :2, :1].contiguous(), torch.tensor([[0.0] * 8, [1.0] * 8])
-    assert torch.equal(rand_augment(tiny, ends, fill=90), uda_by_loop(tiny, ends, (90, 90, 90)))
-
-
 @pytest.mark.parametrize(("size", "fill"), [(16, 0), (5, 200), (1, 7.4), (0, 9), (99, 3), (6, [10, 20.6, 255])])
 def test_cutout_equals_a_plain_loop(size, fill):
     x = torch.randint(0, 256, (40, 3, 20, 27), dtype=torch.uint8)
@@ -339,13 +284,3 @@ def test_resized_crop_is_pillows_crop_and_bicubic_resize(shape):
             assert np.abs(scaled - expected).max() <= 2  # Pillow's weights are rounded
             differ += (scaled != expected).mean()
     assert differ / (shape[0] * shape[1]) < 0.01
-
-
-def test_resized_crop_keeps_floats_and_the_whole_image():
-    x = torch.randn(2, 3, 6, 6)
-    whole = torch.tensor([[0.25 / (4 / 3 - 3 / 4), 1 - 1e-9, 0.5, 0.5]], dtype=torch.float64).expand(2, 4)
-    out = resized_crop(x, whole)
-    assert out.dtype == torch.float32
-    torch.testing.assert_close(out, x)
-    constant = resized_crop(torch.full((8, 3, 6, 6), 200, dtype=torch.uint8), torch.rand(8, 4))
-    assert (constant == 200).all()

@@ -7,7 +7,7 @@ import pytest
 
 from pidual.learn.answers import model as answer_model
 from pidual.learn.answers.design import Design
-from pidual.learn.answers.model import AnswerModel, Answers, Table, fit_answer_model, likelihood, softmax
+from pidual.learn.answers.model import AnswerModel, Answers, likelihood, softmax
 
 
 def draw(n=12, k=3, annotators=4, per_item=3, seed=0, numbers=1):
@@ -72,13 +72,6 @@ def test_the_likelihood_and_its_derivative(k, known, monkeypatch):
         assert slope[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("k", [3, 40])
-def test_what_answers_say_of_an_item_is_the_sum_of_what_each_says(k):
-    answers, _, model = draw(k=k)
-    by_row = answers.by_item @ model.log_likelihood(answers)
-    np.testing.assert_allclose(Table(model, answers).log_p_of_items(answers), by_row, atol=1e-9)
-
-
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1, 60, 100, 1000])
 def test_a_softmax_of_any_size_is_finite(kind, size):
@@ -103,27 +96,3 @@ def test_numbers_after_a_step_that_is_too_long_have_a_likelihood(k, name, size):
     assert np.isfinite(value)
     assert value <= 0
     assert np.isfinite(slope.flat()).all()
-
-
-def test_the_answers_to_some_items():
-    answers, log_p, model = draw()
-    parts = [likelihood(model, answers.subset(some), log_p[some])[0] for some in np.split(np.arange(12)[::-1], [5])]
-    assert sum(parts) == pytest.approx(likelihood(model, answers, log_p)[0])
-
-
-def test_people_of_different_skill_are_told_apart():
-    rng = np.random.default_rng(0)
-    n, k, rates = 200, 3, np.array([0.95, 0.9, 0.5, 0.34])
-    z = rng.integers(0, k, n)
-    item, who = np.repeat(np.arange(n), 4), np.tile(np.arange(4), n)
-    right = rng.random(len(item)) < rates[who]
-    label = np.where(right, z[item], (z[item] + rng.integers(1, k, len(item))) % k)
-    design = Design.fit((4,), 0, np.zeros((len(item), 0)))
-    answers = Answers.build(item, label, design, who[:, None], np.zeros((len(item), 0)), n_items=n, n_classes=k)
-    assert len(answers.annotator) == 4  # contexts: without PI, one a person
-    model = fit_answer_model(answers, np.full((n, k), -np.log(k)))
-    p = np.exp(model.log_likelihood(answers))
-    found = [p[(who == person) & right, label[(who == person) & right]].mean() for person in range(4)]
-    assert np.abs(np.array(found) - rates).max() < 0.08
-    again = fit_answer_model(answers, np.full((n, k), -np.log(k)), start=model)
-    assert np.abs(again.flat() - model.flat()).max() < 0.05

@@ -79,29 +79,6 @@ def test_the_likelihood_and_its_slopes_are_those_of_the_answer_model(monkeypatch
     assert_allclose(by_logits.sum(0), slope.favourites[0], atol=1e-3)
 
 
-def test_no_other_numbers_are_more_likely(monkeypatch):
-    """The slope of likelihood and priors is zero where the fit ends, by loops over the numbers of the model."""
-    labels, _, p = make(300, 3)
-    ends = []
-    inner = one_label.minimize
-
-    def kept(objective, start, **how):
-        found = inner(objective, start, **how)
-        ends.append((objective, found.x))
-        return found
-
-    monkeypatch.setattr(one_label, "minimize", kept)
-    monkeypatch.setattr(one_label, "STEPS", 200)
-    fit_one_label(labels, p)
-    objective, end = ends[0]
-    assert len(end) == 2 + 3 + 3 + 9
-    for number in range(len(end)):
-        for change in (-0.5, 0.5):
-            other = end.copy()
-            other[number] += change
-            assert objective(other)[0] > objective(end)[0]
-
-
 def test_a_table_without_rows_is_the_prior():
     model = fit_one_label(np.zeros(0, np.int64), np.zeros((0, 4), np.float32))
     right = np.exp(BASE_SKILL) / (np.exp(BASE_SKILL) + 3)

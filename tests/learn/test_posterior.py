@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.misleading import Misleading, find_misleading
 from pidual.learn.answers.model import Answers
-from pidual.learn.answers.posterior import find_temper, leave_one_out, put_together
+from pidual.learn.answers.posterior import leave_one_out, put_together
 
 NO_PI = Design.fit((), None, np.zeros((1, 0)))
 
@@ -62,25 +62,6 @@ def test_posterior_and_quality_by_loops(tau, rho):
             q = by_loops(answers, log_f, log_p, tau, rho, own, row=row)
             assert quality[row] == pytest.approx(q[label], abs=1e-12)
     assert_allclose(found.full, found.q[answers.item, answers.label])
-
-
-def test_one_vote_an_item_is_not_tempered():
-    answers = make_answers([0, 1, 2], [0, 1, 1], 3, 2)
-    log_f, log_p = np.log([[0.6, 0.4]] * 3), np.log([[0.7, 0.2]] * 3)
-    found = put_together(answers, log_f, log_p, 1.0)
-    assert_allclose(found.q[0], normalised(log_f[0] + log_p[0]))
-    assert_allclose(found.votes, 1.0)
-
-
-def test_copies_of_all_votes_count_as_at_most_one_and_a_half_times_as_many():
-    item = np.repeat(np.arange(4), 5)
-    log_f = np.log(np.full((4, 2), 0.5))
-    votes = []
-    for times in (1, 2, 10, 100):
-        answers = make_answers(np.repeat(item, times), np.zeros(20 * times, np.int64), 4, 2)
-        votes.append(put_together(answers, log_f, np.log(np.full((20 * times, 2), 0.5)), 1.0).votes[0])
-    assert votes[0] == pytest.approx(5 / 2.6)
-    assert votes[-1] / votes[0] < 1.43
 
 
 def test_rows_of_one_vote_say_what_one_row_says():
@@ -145,16 +126,3 @@ def test_items_that_mislead_are_found_where_there_are_any():
     for seed in range(3):
         answers, log_f, log_p, _ = crowd(0.0, seed)
         assert find_misleading(answers, log_f, log_p, 1.0) is None
-
-
-def test_answers_that_share_mistakes_are_tempered():
-    answers, log_f, log_p, _ = crowd(0.0)
-    assert find_temper(answers, log_f, log_p).tau == 1
-    rng = np.random.default_rng(0)
-    seems = np.where(rng.random(600) < 0.3, rng.integers(0, 3, 600), 0)
-    item = np.repeat(np.arange(600), 5)
-    label = np.where(rng.random(3000) < 0.9, seems[item], rng.integers(0, 3, 3000))
-    shared = make_answers(item, label, 600, 3)
-    flat = np.log(np.full((600, 3), 1 / 3))
-    weak = np.log(np.where(np.eye(3)[label] == 1, 0.999, 0.0005))
-    assert find_temper(shared, flat, weak).tau < 1

@@ -68,21 +68,6 @@ def test_leave_one_out_is_near_a_fit_without_the_pair():
         assert fit.p[at, 0] == pytest.approx(1 / (1 + np.exp(-d)), abs=0.02)
 
 
-def test_swapped_pairs_swap_what_is_said_about_them():
-    pairs = draw(3, 60)
-    one = ScoreFitter(pairs.first, pairs.second, N).fit(pairs.evidence)
-    other = ScoreFitter(pairs.second, pairs.first, N).fit(pairs.evidence[:, [1, 0, 2]])
-    np.testing.assert_allclose(one.mean, other.mean, atol=1e-7)
-    np.testing.assert_allclose(one.p, other.p[:, [1, 0, 2]], atol=1e-7)
-
-
-def test_no_evidence_leaves_all_scores_at_zero():
-    pairs = draw()
-    found = ScoreFitter(pairs.first, pairs.second, N).fit(np.zeros((30, 2)))
-    np.testing.assert_allclose(found.mean, 0, atol=1e-9)
-    np.testing.assert_allclose(found.p, 0.5, atol=1e-9)
-
-
 def test_alike_items_have_alike_scores_only_with_features():
     rng = np.random.default_rng(0)
     x = np.repeat(np.linspace(-1, 1, 10), 2)[:, None]  # two items of each kind; only the first ones are compared

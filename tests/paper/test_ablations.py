@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from small_networks import Smooth
@@ -11,9 +10,8 @@ from tiny_benchmark import crowd, tiny_fit
 from torch import nn
 from torch.nn import functional as F
 
-from pidual.data.pi import EncodedPI
 from pidual.errors import UsageError
-from pidual.learn.batch import PI, Batch, Rows, Spec
+from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.methods import PiDual
 from pidual.paper.ablations import OF_THE_DATA, PiDualAblation, PiDualPlusAblation, PIEdits, ablate
 from pidual.paper.score import prepare_data
@@ -165,12 +163,6 @@ def gradients(method, batch):
     return {name: parameter.grad.clone() for name, parameter in method.named_parameters() if parameter.grad is not None}
 
 
-def names_with_gradient(method, batch):
-    return {
-        name.rsplit(".", 1)[0] for name, gradient in gradients(method, batch).items() if bool((gradient != 0).any())
-    }
-
-
 def fix_gate(method, logit):
     """The same gate for every row."""
     nn.init.zeros_(method.gamma[-1].weight)
@@ -189,22 +181,6 @@ def test_a_network_that_is_left_out_has_no_parameters_and_no_column(batch):
     assert set(without_noise.per_row(rows, torch.zeros(B, K))) == {"gate"}
     assert "gate" not in without_gate(batch)
     assert "gate" in without_noise(batch)
-
-
-def test_without_noise_network_a_gated_row_is_uniform(batch):
-    method = build(use_noise=False)
-    fix_gate(method, 200.0)
-    batch = batch._replace(weight=torch.ones(B, dtype=torch.float64))
-    assert method(batch)["loss"].item() == pytest.approx(math.log(K), abs=1e-12)
-    assert all(bool((gradient == 0).all()) for name, gradient in gradients(method, batch).items() if name[:2] == "f.")
-
-
-def test_without_gate_f_learns_at_full_strength(batch):
-    method = build(use_gate=False)
-    for parameter in method.eps.parameters():
-        nn.init.zeros_(parameter)
-    expected = (F.cross_entropy(method.f(batch.x), batch.y_noisy, reduction="none") * batch.weight).mean()
-    assert torch.equal(method(batch)["loss"], expected)
 
 
 # the gate in probability space
@@ -227,71 +203,10 @@ def test_probability_mix_is_finite_for_extreme_gates_and_logits(logit, scale):
         assert torch.allclose(loss, expected, rtol=1e-5)
 
 
-def test_probability_mix_sums_to_one(batch):
-    method = build(gate_on="probabilities")
-    log_p, _ = method.mix(method.f(batch.x), batch.a)
-    assert torch.allclose(log_p.exp().sum(1), torch.ones(B, dtype=torch.float64))
-
-
 # only random PI
 
 
-def test_only_random_pi_hides_everything_else_from_noise_and_gate(batch):
-    method, (edits, _) = build(only_random_pi=True), split({"only_random_pi": True})
-
-    def edited(batch):
-        return batch._replace(a=edits(batch.a, batch.index))
-
-    numbers = batch.a.numbers.clone()
-    numbers[:, :NUMBERS] += 5
-    others = batch._replace(a=PI((batch.a.codes + 1) % 2, numbers))
-    assert torch.equal(method(edited(others))["loss"], method(edited(batch))["loss"])
-    for name, column in method.per_row(edited(batch), torch.zeros(B, K)).items():
-        assert torch.equal(method.per_row(edited(others), torch.zeros(B, K))[name], column)
-    numbers = batch.a.numbers.clone()
-    numbers[:, NUMBERS:] += 1
-    changed = method.answers(edits(PI(batch.a.codes, numbers), batch.index))
-    for after, before in zip(changed, method.answers(edits(batch.a, batch.index)), strict=True):
-        assert not torch.allclose(after, before, atol=1e-3)
-
-
-def test_random_pi_is_left_out_by_length_zero():
-    method, batch = build(random_pi=0), make_batch(random_pi=0)
-    assert method.random_pi == 0
-    assert method.shared.dense.shape == (NUMBERS, W)
-    assert method(batch)["loss"].item() == pytest.approx(loss_by_hand(method, batch, {}), abs=1e-10)
-
-
 # the noise network sees x
-
-
-def test_noise_network_on_x_trains_the_backbone_but_not_through_f_s_head(batch):
-    for noise_input, reached in (("pi", False), ("x_and_pi", True)):
-        method = build(noise_input=noise_input)
-        fix_gate(method, 200.0)  # h = eps
-        names = names_with_gradient(method, batch)
-        assert ("f.body" in names) == reached
-        assert "f.head" not in names
-
-
-def test_gate_does_not_see_x(batch):
-    method = build(noise_input="x_and_pi")
-    other = batch._replace(views=(batch.x + 3,))
-    phi, other_phi = method.f.features(batch.x), method.f.features(other.x)
-    (g, eps), (other_g, other_eps) = method.answers(batch.a, phi), method.answers(batch.a, other_phi)
-    assert torch.equal(g, other_g)
-    assert not torch.allclose(eps, other_eps, atol=1e-3)
-    columns = method.per_row(batch._replace(views=()), torch.zeros(B, K))
-    assert set(columns) == {"gate"}  # the noise network cannot be asked without x
-    assert torch.allclose(columns["gate"], g.sigmoid()[:, 0])
-
-
-@pytest.mark.parametrize("options", [{"noise_input": "x_and_pi"}, {"tram_loss": 1.0}, {}])
-def test_one_pass_through_the_backbone(options, batch):
-    method, seen = build(**options), []
-    method.f.body.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
-    method(batch)
-    assert seen == [B]
 
 
 # TRAM's loss
@@ -309,85 +224,10 @@ def test_second_term_of_tram_loss_trains_the_head_alone(batch):
     assert torch.allclose(found["f.head.weight"], 0.7 * expected, rtol=0, atol=1e-12)
 
 
-def test_second_term_of_tram_loss_changes_no_gradient_but_the_head_s(batch):
-    method = build(tram_loss=0.7)
-    weak = gradients(method, batch)
-    method.tram_loss = 70.0
-    strong = gradients(method, batch)
-    changed = {name for name in weak if not torch.allclose(weak[name], strong[name], rtol=0, atol=1e-12)}
-    assert changed == {"f.head.weight", "f.head.bias"}
-
-
 # size
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4])
-@pytest.mark.parametrize("width", [1, 6, 11])
-def test_parameter_count_by_depth_and_width(depth, width):
-    method = build(depth=depth, width=width)
-    p = sum(SIZES) + NUMBERS + L
-    hidden = 2 * (depth - 2) * (width + 1) * width
-    expected = (p + 1) * width + hidden + (width + 1) * K + (width + 1)
-    assert sum(parameter.numel() for name, parameter in method.named_parameters() if name[:2] != "f.") == expected
-
-
-def test_first_layer_is_shared_at_every_depth(batch):
-    for depth in (2, 3, 4):
-        for option in ({"use_gate": False}, {"use_noise": False}):
-            names = names_with_gradient(build(depth=depth, **option), batch)
-            assert "shared" in names
-
-
 # corrupted and left-out PI reach both networks
-
-
-def rows_of(batch, n_before=0):
-    """The batch as rows; as many training rows that are like the first one come before it."""
-    index = np.concatenate([np.zeros(n_before, int), np.arange(B)])
-    pi = EncodedPI(batch.a.codes[index].numpy(), batch.a.numbers[index, :NUMBERS].float().numpy())
-    return Rows.build(batch.x[index].numpy(), np.arange(len(index)), batch.y_noisy[index].numpy(), pi)
-
-
-def test_corrupted_pi_reaches_the_loss_and_both_networks(batch):
-    method, (edits, _) = build(corrupt_pi=1.0), split({"corrupt_pi": 1.0})
-    random = batch.a.numbers[:, NUMBERS:]
-
-    def edited(batch, trained=True, n_before=0):
-        """The batch as it comes out of rows whose PI has been changed."""
-        rows = rows_of(batch, n_before)
-        rows = edits.rows(rows, np.full(len(rows), trained))
-        made = rows.select(torch.arange(n_before, len(rows)), random=random).a
-        return batch._replace(a=PI(made.codes, made.numbers.double()))
-
-    other = batch._replace(a=PI((batch.a.codes + 1) % 2, batch.a.numbers.clone()))
-    other.a.numbers[:, :NUMBERS] += 5
-    assert torch.equal(method(edited(other))["loss"], method(edited(batch))["loss"])  # what is replaced does not matter
-    assert method(edited(batch))["loss"] != method(batch)["loss"]
-    assert method(edited(batch, n_before=50))["loss"] != method(edited(batch))["loss"]  # it belongs to the row
-    changed = edits(PI(batch.a.codes, batch.a.numbers.float()), batch.index)
-    nothing = torch.zeros(B, K)
-    for trained, a in ((True, changed), (False, batch.a)):  # rows not trained on are not corrupted
-        columns = method.per_row(edited(batch, trained)._replace(views=()), nothing)
-        assert torch.equal(edited(batch, trained).a.codes, a.codes)
-        expected = method.per_row(batch._replace(a=PI(a.codes, edited(batch, trained).a.numbers)), nothing)
-        assert torch.allclose(edited(batch, trained).a.numbers, a.numbers.double(), atol=1e-6)
-        assert all(torch.equal(columns[name], expected[name]) for name in ("gate", "noise_label"))
-
-
-def test_column_left_out_does_not_reach_loss_gate_and_noise(batch):
-    method, (edits, _) = build(leave_out="annotator"), split({"leave_out": "annotator"})
-
-    def edited(batch):
-        return batch._replace(a=edits(batch.a, batch.index))
-
-    codes = batch.a.codes.clone()
-    codes[:, 0] = (codes[:, 0] + 1) % 3
-    other = batch._replace(a=PI(codes, batch.a.numbers))
-    assert torch.equal(method(edited(other))["loss"], method(edited(batch))["loss"])
-    columns, again = (method.per_row(edited(rows), torch.zeros(B, K)) for rows in (batch, other))
-    assert all(torch.equal(columns[name], again[name]) for name in ("gate", "noise_label"))
-    codes[:, 1] = (codes[:, 1] + 1) % 2
-    assert method(edited(other))["loss"] != method(edited(batch))["loss"]  # the other column is still seen
 
 
 # what cannot be

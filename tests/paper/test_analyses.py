@@ -4,7 +4,6 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli
@@ -23,7 +22,6 @@ from pidual.paper.analyses import (
     controls,
     cost,
     dynamics,
-    image_of,
     importance,
     size,
 )
@@ -123,23 +121,12 @@ def test_corruption_is_an_option_of_the_fit(out, run):
     assert table["selected_gate_auc"].iloc[-1] < table["selected_gate_auc"].iloc[0]
 
 
-def test_early_stopping_is_the_difference_of_the_epochs(out, run):
-    table = analyse("early_stopping", RECIPE, out, run=run, load=crowd, methods=["ce", "pi_dual"], seeds=1)
-    assert np.allclose(table["last_minus_selected_accuracy"], table["last_accuracy"] - table["selected_accuracy"])
-
-
 def test_cost_is_relative_to_cross_entropy():
     table = cost(RECIPE, crowd(), ["pi_dual", "sop"]).set_index("method")
     assert list(table.index) == ["ce", "pi_dual", "sop"]
     assert table.loc["ce", "relative_to_ce"] == 1
     assert table.loc["pi_dual", "parameters"] > table.loc["ce", "parameters"] == table.loc["sop", "parameters"]
     assert table.loc["sop", "row_values"] > 0
-
-
-def test_an_image_of_one_channel_is_grey():
-    assert image_of(pictures(channels=1), 5).shape == (8, 8)
-    colours = pictures()
-    assert np.array_equal(image_of(colours, 5), np.moveaxis(colours.x[5], 0, -1))
 
 
 def test_examples_show_images(tmp_path):
@@ -149,11 +136,6 @@ def test_examples_show_images(tmp_path):
     assert len(list(figure.iter("{http://www.w3.org/2000/svg}image"))) == len(table)
     assert (table.loc[table["label_is"] == "wrong", "given"] != table.loc[table["label_is"] == "wrong", "true"]).all()
     assert "label: cat" in "".join(figure.itertext())
-
-
-def test_examples_need_images(out, run):
-    with pytest.raises(UsageError, match=r"digits_pi:low has no images to show; its inputs have the shape \(4,\)"):
-        analyse("examples", RECIPE, out, run=run, load=crowd)
 
 
 def test_the_command_prints_the_analysis(monkeypatch, tmp_path):

@@ -3,18 +3,17 @@
 import dataclasses
 import json
 import math
-import types
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from command_line import run_cli
 from sklearn.metrics import roc_auc_score
-from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
+from tiny_benchmark import RECIPE, crowd, tiny_fit
 
-from pidual.data import Inputs
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
@@ -80,33 +79,6 @@ def test_a_result_is_ready_for_json_and_says_what_was_run(data, result):
     assert sum(counts["correct"]) + sum(counts["wrong"]) == result["data"]["n_train"]
 
 
-def test_an_annotation_gets_the_input_of_its_item(data):
-    """Also where there are as many annotations as inputs, in another order."""
-    frame = data.frame.drop_duplicates("item").reset_index(drop=True)
-    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(data.noise_rate))
-    assert len(frame) == len(data.x)
-    assert job.rows.x_row.tolist() == frame["item"].tolist()
-    as_inputs = Inputs(data.x, np.array([f"image-{i}" for i in range(len(data.x))]), "array", {})
-    job = prepare_data(dataclasses.replace(data, x=as_inputs), tiny_fit().options(data.noise_rate))
-    assert job.rows.x_row.tolist() == data.frame["item"].tolist()
-
-
-def test_what_the_networks_answer_is_watched(data):
-    fit = tiny_fit(**LAST)
-    result = fit_and_score(data, fit.options(data.noise_rate))
-    job = prepare_data(data, fit.options(data.noise_rate))
-    fabric = make_fabric("cpu")
-    predictions = assess(job, train(job, Session(fabric)), fabric).predictions
-    trained = job.split == 0
-    wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
-    noise = predictions.frame["noise_label"].cat.codes.to_numpy()
-    for name, answer in (("f", predictions.predicted), ("noise", noise)):
-        for kind, rows in (("correct", trained & ~wrong), ("wrong", trained & wrong)):
-            expected = (answer == predictions.given)[rows].mean()
-            assert result["history"][-1][f"{name}_{kind}"] == pytest.approx(expected, abs=1e-4)
-    assert result["history"][-1]["test_accuracy"] == pytest.approx(result["last"]["accuracy"], abs=1e-4)
-
-
 def test_examples_are_the_rows_with_the_highest_gate(data, result):
     job = prepare_data(data, tiny_fit().options(data.noise_rate))
     fabric = make_fabric("cpu")
@@ -148,42 +120,6 @@ def test_other_methods_are_scored_too(data, method):
     assert result["row_values"] == kept * result["data"]["n_train"]
     assert ("f_wrong" in result["history"][-1]) == (METHODS[method].stages == 1)
     assert "gate" not in result["histograms"]
-
-
-def test_images_are_benchmarked(tmp_path):
-    results = run_fits([tiny_fit("pi_dual", recipe=IMAGES)], pictures(), tmp_path)
-    assert results[0]["resolved"]["network"]["name"] == "small_cnn"
-
-
-def test_the_seconds_of_a_trial_are_of_the_steps_it_took(data, monkeypatch):
-    few = dataclasses.replace(data, frame=data.frame[data.frame["item"] < 20].reset_index(drop=True))
-    fitted = types.SimpleNamespace(history=[{"seconds": 3.0, "loss": 1.0}] * 2, method=None)
-    seen = []
-    monkeypatch.setattr(score_module, "fit", lambda build, rows, *rest, **how: seen.append(len(rows)) or fitted)
-    monkeypatch.setattr(score_module, "count_values", lambda method: {})
-    tried = try_out(prepare_data(few, tiny_fit("forward_t").options(0.3)), steps=10, batch_size=16)
-    assert 16 < seen[0] < 160
-    assert tried["seconds"] == pytest.approx(6 / (2 * (seen[0] // 16)))
-
-
-def test_a_trial_of_a_method_that_judges_items_takes_as_many_steps(data, monkeypatch):
-    seen = []
-
-    class ByItem(METHODS["ce"]):
-        by_item = True
-
-        def forward(self, batch):
-            seen.append((len(batch.x), len(batch.index)))
-            return {"loss": self.f(batch.x).square().mean()}
-
-    monkeypatch.setitem(METHODS, "ce", ByItem)
-    try_out(prepare_data(data, tiny_fit("ce").options(0.3)), steps=3, batch_size=5)
-    assert seen == [(5, 10)] * 3
-
-
-def test_another_network_does_not_get_the_options_of_the_recipes():
-    settings = load_recipe("cifar10n", "cpu").method_settings("ce", {"network": "resnet34"})
-    assert [name for name in settings if name.startswith("network")] == ["network"]
 
 
 def test_a_trial_takes_a_few_steps_with_the_real_networks(data):
@@ -244,22 +180,9 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert counted[4:] == [("ce", 1)]
     assert first[0]["settings"]["epochs"] == 3
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
-
-
-def test_a_result_says_how_many_threads_made_it(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    (asked,) = run_fits([tiny_fit("ce")], data, tmp_path / "a", threads=2)
-    assert (asked["about"]["threads"], torch.get_num_threads()) == (2, 1)
-    (small,) = run_fits([tiny_fit("ce")], data, tmp_path / "b")
-    assert small["about"]["threads"] == 1
-
-
-def test_a_variant_has_a_file_of_its_own(tmp_path):
-    fit = tiny_fit(variant="corrupted PI 25%", corrupt_pi=0.25)
-    assert fit.path(tmp_path).name == "pi_dual-corrupted-PI-25-0.json"
-    assert fit.ablation == {"corrupt_pi": 0.25}
-    assert "corrupt_pi" not in fit.options(0.4).options
-    assert fit.identity()["settings"]["corrupt_pi"] == 0.25
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", known.read_text() if known.exists() else "", re.MULTILINE)
+    assert first[0]["about"]["hardware"].startswith(names[0] if names else "")
 
 
 def same(result):
@@ -352,29 +275,10 @@ def test_a_variant_stands_beside_plain_results_of_the_same_data_only(data, tmp_p
         run_fits([tiny_fit("ce", variant="shallow")], tmp_path / "data", tmp_path)
 
 
-def test_the_state_of_other_data_is_not_continued(data, tmp_path):
-    asked = iter(range(100))
-    with pytest.raises(Interrupted):
-        run_fits([tiny_fit()], data, tmp_path / "a", stop=lambda: next(asked) > 6)
-    (result,) = run_fits([tiny_fit()], other_labels(data), tmp_path / "a")
-    (whole,) = run_fits([tiny_fit()], other_labels(data), tmp_path / "b")
-    assert same(result) == same(whole)
-
-
 def test_the_data_is_known_by_its_fingerprint(data):
     assert data.fingerprint() == dataclasses.replace(data, frame=data.frame.copy()).fingerprint()
     moved = dataclasses.replace(data, x=data.x + 1)
     assert len({data.fingerprint(), other_labels(data).fingerprint(), moved.fingerprint()}) == 3
-
-
-def test_every_annotator_has_a_code_and_the_true_noise_rate_is_told(data):
-    frame = data.frame.assign(annotator=data.frame["annotator"].astype(str))
-    frame.loc[[0, 1], "annotator"] = ["once", "also once"]
-    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(0.3))
-    assert job.spec.cardinalities[0] == frame["annotator"].nunique()
-    assert tiny_fit().options(0.3).valid_items is None
-    assert tiny_fit("co_teaching").options(0.31).options["noise_rate"] == 0.31
-    assert "noise_rate" not in tiny_fit("ce").options(0.31).options
 
 
 def test_a_broken_result_is_named(tmp_path):
@@ -442,18 +346,6 @@ def test_results_of_different_data_are_not_one_table(made):
 def test_a_part_of_the_data_is_not_compared_with_the_paper(made):
     part = [{**result, "data": {**result["data"], "whole": False}} for result in made[:3]]
     assert summarise(part).filter(like="paper_").isna().all(axis=None)
-
-
-def test_only_pi_dual_stands_beside_the_papers_analyses_of_pi_dual(made):
-    variants = [{**made[0], "method": name, "variant": "corrupted PI 25%"} for name in ("pi_dual", "pi_dual_plus")]
-    summary = summarise(variants).set_index("method")["paper_selected_accuracy"]
-    assert summary.notna().to_dict() == {"pi_dual": True, "pi_dual_plus": False}
-
-
-def test_one_seed_has_no_deviation(made):
-    row = summarise(made[2:3]).iloc[0]
-    assert np.isnan(row["selected_accuracy_std"])
-    assert summary_cells(summarise(made[2:3])).iloc[0, 1] == "50.0"
 
 
 def test_only_the_papers_scale_is_compared_with_the_paper(made):

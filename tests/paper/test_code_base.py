@@ -1,7 +1,7 @@
 """Training as the code base does that the paper was built on: Keras's conventions, scaled rates, whole batches."""
 
 import itertools
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,9 +16,8 @@ from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods import CE, TRAM, PiDual
 from pidual.learn.nets import MLP, SmallCNN
-from pidual.options import Training
 from pidual.paper.code_base import CodeBaseTraining
-from pidual.paper.protocol import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
+from pidual.paper.recipes import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
 
 
 @pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])
@@ -46,25 +45,6 @@ def test_momentum_against_plain_loops(convention, nesterov):
                 velocities[i] = momentum * velocities[i] + g
                 weights[i] -= rate * (g + momentum * velocities[i] if nesterov else velocities[i])
         torch.testing.assert_close(method.f.weight.detach()[0], torch.tensor(weights, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, True), (0.9, False)])
-def test_at_one_rate_the_velocities_of_keras_and_torch_move_alike(momentum, nesterov):
-    ends = []
-    for convention in ("pytorch", "keras"):
-        method = CE(nn.Linear(3, 2).double(), Spec(10, 2, (), 0))
-        for parameter in method.parameters():
-            nn.init.constant_(parameter, 0.3)
-        training = CodeBaseTraining(
-            momentum=momentum, nesterov=nesterov, weight_decay=0.01, momentum_convention=convention
-        )
-        (optimizer,) = make_optimizers(method, training)
-        for step in range(5):
-            for parameter in method.parameters():
-                parameter.grad = torch.full_like(parameter, 0.5 - 0.2 * step)
-            optimizer.step()
-        ends.append(method.f.weight.detach())
-    torch.testing.assert_close(*ends)
 
 
 class Tiny(nn.Module):
@@ -101,23 +81,6 @@ def test_rules_of_the_code_base_with_a_pi_tower(pi_weight_decay):
         norm = name.startswith("f.blocks") and name.split(".")[3] == "1"
         spared = norm if pi_weight_decay else name.startswith(hidden)
         assert decay == (0.0 if spared else 0.2), name
-
-
-def test_kerass_decay_has_the_gradient_of_its_penalty():
-    method, same = (CE(MLP(3, 2, width=4, depth=1), Spec(10, 2)) for _ in range(2))
-    same.load_state_dict(method.state_dict())
-    l2 = 0.05
-    (optimizer,) = make_optimizers(
-        method, CodeBaseTraining(lr=0.1, momentum=0.0, weight_decay=l2, decay_convention="keras")
-    )
-    for parameter in method.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    penalty = l2 * sum(parameter.square().sum() for parameter in same.parameters())
-    penalty.backward()
-    for moved, start in zip(method.parameters(), same.parameters(), strict=True):
-        torch.testing.assert_close(start.grad, 2 * l2 * start.detach())
-        torch.testing.assert_close(moved.detach(), start.detach() - 0.1 * start.grad)
 
 
 def test_the_rate_can_grow_with_the_batch(monkeypatch):
@@ -185,12 +148,6 @@ def test_what_the_code_base_adds_on_imagenet():
     assert (training.crop_pad, training.flip, training.resized_crop) == (0, True, True)
     assert (training.decay_convention, training.decay_norms) == ("keras", False)
     assert (training.momentum_convention, training.valid_whole_batches) == ("keras", True)
-
-
-def test_without_its_options_it_is_plain_training():
-    plain, same = Training(epochs=3, lr=0.2), CodeBaseTraining(epochs=3, lr=0.2)
-    assert all(getattr(same, field.name) == getattr(plain, field.name) for field in fields(Training))
-    assert (same.scaled_lr, same.count_valid(401)) == (plain.scaled_lr, plain.count_valid(401)) == (0.2, 401)
 
 
 @pytest.mark.parametrize(

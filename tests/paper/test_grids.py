@@ -1,11 +1,9 @@
-import itertools
-
 import pytest
 
 from pidual.errors import UsageError
 from pidual.learn.methods import METHODS
 from pidual.options import Training, check_options, option_names
-from pidual.paper.grids import GRID_NAMES, SHARED, paper_grid, points
+from pidual.paper.grids import GRID_NAMES, paper_grid, points
 
 
 @pytest.mark.parametrize("name", GRID_NAMES)
@@ -39,33 +37,6 @@ def test_every_method_has_a_grid_of_options_it_takes(method, name):
 )
 def test_grids_have_the_size_of_the_papers(method, name, size):
     assert len(points(paper_grid(method, name))) == size
-
-
-def test_grids_differ_between_the_papers_datasets():
-    widths = {name: paper_grid("pi_dual", name)["width"] for name in GRID_NAMES}
-    assert widths == {
-        "paper": [1024],
-        "cifar10h": [1024],
-        "cifar10n": [2048],
-        "cifar100n": [2048],
-        "imagenet_pi": [2048],
-    }
-    assert [paper_grid("het", name)["rank"] for name in GRID_NAMES] == [[3], [3], [3], [6], [15]]
-    assert paper_grid("ce", "imagenet_pi") == {option: list(values) for option, values in SHARED["imagenet"].items()}
-
-
-def test_points_are_all_combinations_in_order():
-    grid = {"lr": [0.1, 0.2], "width": [8, 16, 32], "schedule": ["cosine"]}
-    expected = []
-    for lr, width in itertools.product([0.1, 0.2], [8, 16, 32]):
-        expected.append({"lr": lr, "width": width, "schedule": "cosine"})
-    assert points(grid) == expected
-    assert points({}) == [{}]
-
-
-def test_a_caller_may_change_what_it_gets():
-    paper_grid("ce")["lr"].append(1.0)
-    assert paper_grid("ce")["lr"] == [0.01, 0.1]
 
 
 def test_unknown_names():

@@ -30,23 +30,6 @@ def test_numbers_of_the_paper(dataset, method, column, number):
     assert paper_number(dataset, method, column) == number
 
 
-@pytest.mark.parametrize(
-    ("dataset", "method", "column"),
-    [
-        ("imagenet_pi:low", "elr", "selected_accuracy"),  # the paper could not run it
-        ("imagenet_pi:low", "pi_dual_plus", "selected_accuracy"),  # on CIFAR only
-        ("cifar10n", "het", "last_accuracy"),
-        ("cifar10n", "corrupted PI 75%", "selected_accuracy"),
-        ("cifar10h", "corrupted PI 75%", "last_accuracy"),
-        ("cifar10n:aggregate", "ce", "selected_accuracy"),
-        ("cifar10s", "ce", "selected_accuracy"),
-        ("cifar10h", "cores", "selected_accuracy"),
-    ],
-)
-def test_numbers_the_paper_does_not_have(dataset, method, column):
-    assert paper_number(dataset, method, column) is None
-
-
 def test_every_row_has_a_number_or_none_for_every_dataset():
     for name, table in COLUMNS.items():
         assert set(table) <= set(METHODS)

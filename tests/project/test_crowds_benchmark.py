@@ -1,14 +1,10 @@
 """The parts of benchmarks/crowds.py: synthetic crowds, columns, summary; with the peers installed, one small run."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 # --- columns ---
 
@@ -37,11 +33,6 @@ def test_only_what_has_a_clean_label_counts(benchmark, frame):
     assert found["test_accuracy"] == 0.5
     assert found["spearman"] is None
     assert found["collapsed"] is None
-
-
-def test_a_method_that_says_nothing_has_empty_columns(benchmark, frame):
-    scores = benchmark("crowd_scores")
-    assert set(scores.score(scores.Judged(), frame, np.zeros(0, int)).values()) == {None}
 
 
 def test_annotators_are_ranked_by_their_true_accuracy(benchmark):
@@ -111,41 +102,6 @@ def test_kinds_of_annotators_answer_as_they_should(benchmark):
     assert (honest["label"] == honest["y"])[misled].mean() == pytest.approx(0.27, abs=0.05)
 
 
-def test_confusions_depend_on_the_class(benchmark):
-    models = benchmark("crowd_data").answer_models
-    even, _ = models(50, 4, 0.4, 0.0, 0.0, 0.0, np.random.default_rng(0))
-    habits, _ = models(50, 4, 0.4, 1.0, 0.0, 0.0, np.random.default_rng(0))
-    for matrices in (even, habits):
-        assert np.allclose(matrices.sum(-1), 1)
-        assert matrices.min() >= 0
-    off = ~np.eye(4, dtype=bool)
-    spread = [
-        np.ptp(matrices[:, off].reshape(50, 4, 3) / (1 - matrices[:, ~off])[..., None], axis=-1).mean()
-        for matrices in (even, habits)
-    ]
-    assert spread[0] == pytest.approx(0, abs=1e-9)
-    assert spread[1] > 0.3
-
-
-def test_the_crowds_are_as_many_and_as_large_as_promised(benchmark):
-    data = benchmark("crowd_data")
-    shapes = data.SYNTHETIC.values()
-    assert len(shapes) >= 12
-    assert {shape["n_items"] for shape in shapes} >= {200, 20_000}
-    assert {shape["answers"] for shape in shapes} >= {1, 3, 5, 10}
-    assert all(any(shape.get(kind) for shape in shapes) for kind in ("confusions", "spammers", "adversaries", "shared"))
-    assert {name for names in data.GROUPS.values() for name in names} == {*data.CROWDS}
-
-
-def test_relation_views_mark_the_terms(benchmark):
-    views = benchmark("crowd_data").relation_views("FEVER is treated with ASPIRIN today", "ASPIRIN", "FEVER")
-    assert views[0].split() == ["termtwo", "is", "treated", "with", "termone", "today"]
-    assert views[1].split() == ["twofirst", "is", "treated", "with"]
-    assert views[2] == "ASPIRIN FEVER"
-    nested = benchmark("crowd_data").relation_views("SEPSIS and SEPSIS SYNDROME", "SEPSIS", "SEPSIS SYNDROME")
-    assert nested[0].split() == ["termone", "and", "termtwo"]
-
-
 # --- one run ---
 
 
@@ -154,14 +110,6 @@ def test_the_network_that_peers_get_predicts(benchmark):
     made = data.make_synthetic(60, 3, n_annotators=8, n_classes=3, separation=5.0, n_test=100, noise=0.1, seed=0)
     truth = benchmark("crowd_scores").item_truth(made.frame)
     assert (peers.train_on_items(made, truth.to_numpy(int), 0) == made.y_test).mean() > 0.8
-
-
-def test_one_fit_of_the_stress_benchmark(benchmark):
-    stress = benchmark("stress")
-    shape = {"n_items": 100, "n_annotators": 8, "n_classes": 3, "class_separation": 5.0, "noise": 0.1, "seed": 0}
-    found = stress.run_fit(shape, method="ce", options={"epochs": 10})
-    assert not found["collapsed"]
-    assert min(found["test_accuracy"], found["last_accuracy"]) > 0.8
 
 
 @pytest.mark.peers
@@ -191,17 +139,3 @@ def test_every_method_on_a_small_crowd(benchmark, tmp_path, monkeypatch):
             assert 0 <= row["ece"] <= 1
     assert found["clean"]["consensus"] is None
     assert found["ce"]["collapsed"] is False
-
-
-@pytest.mark.peers
-def test_an_aggregators_annotators_keep_their_names(benchmark):
-    pytest.importorskip("crowdkit")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        peers, data = benchmark("crowd_peers"), benchmark("crowd_data")
-        made = data.make_synthetic(400, 5, n_annotators=10, spammers=0.3, noise=0.15, n_test=0, seed=1)
-        spammers = {name for name, kind in made.about["kind"].items() if kind == "spammer"}
-        for name in ("vote", "dawid_skene", "glad", "mace"):
-            judged = peers.PEERS[name](made, 0)
-            assert {*judged.annotators.sort_values().index[:3]} == spammers, name
-            assert judged.test is None

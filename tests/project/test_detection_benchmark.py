@@ -46,23 +46,6 @@ def test_what_is_expected_of_as_many_as_are_wrong(benchmark, scored):
     assert scores.gap_at(75, quality, wrong) == pytest.approx(expected / 75)
 
 
-def test_labels_of_equal_quality_are_on_one_side_of_every_cut(benchmark):
-    scores = benchmark("detection_scores")
-    quality, wrong = np.array([0.1, 0.5, 0.5, 0.5, 0.9]), np.array([True, True, False, False, False])
-    assert scores.best_f1(quality, wrong) == pytest.approx(2 / 3)  # the first alone, or the first four
-    assert scores.best_f1(quality, wrong) == max(f1_score(wrong, quality <= cut) for cut in quality)
-
-
-def test_only_labels_with_a_known_truth_count_and_a_tool_may_say_nothing(benchmark, scored):
-    frame, quality, wrong = scored
-    scores = benchmark("detection_scores")
-    half = frame.assign(y=frame["y"].where(frame["item"] < 100).astype("Int64"))
-    row = scores.score(scores.Found(quality, quality < 0.4, 0.3, 0.2, 0.4), half)
-    assert row["recall"] == pytest.approx(((quality < 0.4) & wrong)[:100].sum() / wrong[:100].sum(), abs=1e-4)
-    assert not {"noise_error", "covered", "gap", "gap_n", "gap_covered"} & set(row)
-    assert scores.score(scores.Found(quality, quality < 0), half)["f1"] == 0.0
-
-
 def rows_of(*cells):
     keys = ("data", "method", "seed", "auc", "f1", "best_f1", "noise_error", "covered", "recall")
     rest = {"ap": 0.5, "precision": 0.5, "noise": 0.1, "gap": None, "gap_n": None, "seconds": 2.0}

@@ -68,7 +68,7 @@ def test_every_description_of_a_method_has_the_same_parts(name):
     extends = part not in page
     assert set(TEMPLATE) - set(heads) <= {"Details"} | ({"Idea", "Scores", "Source"} if extends else set())
     parts = dict(zip(["", *heads], re.split(r"^## .*$", part, flags=re.MULTILINE), strict=True))
-    assert re.search(r"^    \S", parts.get("Idea", parts[""]), re.MULTILINE), "the idea has its equation"
+    assert "```math" in parts.get("Idea", parts[""]), "the idea has its equation"
     assert f"<!-- result {name} -->\n|" in parts["Result"] or parts["Result"].strip() == "Not measured yet."
 
 
@@ -88,7 +88,7 @@ def written(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["cli.md", "paper/cli.md", "options.md", "run_directory.md", "methods/index.md"])
+@pytest.mark.parametrize("name", ["cli.md", "options.md", "run_directory.md", "methods/index.md"])
 def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
     assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
 

@@ -1,17 +1,13 @@
 """The files of a run and of a sweep are checked when they are read: what is in them is refused or right."""
 
-import errno
 import json
-import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
-from safetensors.torch import load_file
 from stored_state import read_state
 
 from pidual.api.run import Run
@@ -22,7 +18,6 @@ from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import Standardize, build_network
 from pidual.options import defaults
-from pidual.run.files import NAMED_FILES
 from pidual.run.predictions import read_frame, write_frame
 from pidual.run.records.model import Model
 from pidual.run.records.reading import FORMAT, as_record
@@ -92,13 +87,7 @@ def attack(targets, pairs, place):
 
 
 def test_some_damaged_and_forged_files(targets, tmp_path):
-    problems = attack(targets, sample(all_cases(targets.folder), 100), tmp_path / "run")
-    assert not problems, "\n\n".join(problems)
-
-
-@pytest.mark.slow
-def test_all_damaged_and_forged_files(targets, tmp_path):
-    problems = attack(targets, sample(all_cases(targets.folder), 10**9), tmp_path / "run")
+    problems = attack(targets, sample(all_cases(targets.folder), 50), tmp_path / "run")
     assert not problems, "\n\n".join(problems)
 
 
@@ -130,11 +119,6 @@ def test_a_file_of_another_pidual(targets, run, name, command):
 
 
 # --- digests ---
-
-
-def test_a_summary_has_the_digests_of_all_results(run):
-    assert {*run.summary.digests} == {*NAMED_FILES}
-    assert run.digests() == run.summary.digests
 
 
 @pytest.mark.parametrize(
@@ -227,15 +211,6 @@ def shapes_of(model):
     return [(model["network"], "in_shape"), (model["inputs"], "shape")]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_weights_that_are_not_finite(targets, run, value):
-    path = run.path / "model.safetensors"
-    tensors = load_file(path)
-    tensors["method.f.head.weight"][0, 0] = value
-    forged_tensors(path.name, tensors, None)(run.path)
-    refused(targets.answer("predict", run.path), path, "not finite in method.f.head.weight")
-
-
 def test_inputs_too_large_for_an_answer(targets, run, tmp_path, monkeypatch):
     x = np.load(targets.folder / "x_test.npy").astype(np.float64)
     x[3] = 1e300
@@ -288,30 +263,6 @@ def test_a_network_that_computes_when_it_is_made():
     assert sizes_of(make, 10, of_library=True) == {"weight": (2, 3)}
     with pytest.raises(RunError):
         sizes_of(make, 10, of_library=False)
-
-
-def full_disk(monkeypatch, name):
-    """Let the disk be full when a file of this name is written."""
-
-    def fail_for(function):
-        def write(*args, **options):
-            if any(
-                f".{name}." in str(arg) or str(arg).endswith(f"/{name}")
-                for arg in args[:2]
-                if not hasattr(arg, "schema")
-            ):
-                raise OSError(errno.ENOSPC, "written in pieces")
-            return function(*args, **options)
-
-        return write
-
-    monkeypatch.setattr("pidual.run.predictions.parquet.pq.write_table", fail_for(pq.write_table))
-    monkeypatch.setattr("pathlib.Path.write_text", fail_for(Path.write_text))
-
-
-def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
-    full_disk(monkeypatch, "report.html")
-    refused(targets.answer("report", run.path), run.path / "report.html", "No space left on device")
 
 
 def test_all_that_a_run_holds_is_checked_from_python(targets, run):

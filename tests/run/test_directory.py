@@ -18,7 +18,7 @@ from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
 from pidual.errors import RunError
-from pidual.files import without_passwords, write_text
+from pidual.files import write_text
 from pidual.fit.options import FitOptions
 from pidual.learn.engine.fit import Interrupted
 from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, promote, settle
@@ -221,14 +221,6 @@ def test_a_kill_in_the_very_first_write_leaves_a_directory_for_every_mode(data, 
         assert not list(folder.glob(".*"))
 
 
-def test_what_a_kill_left_of_files_is_removed(data, out):
-    (out / "summary.json").unlink()
-    for name in (".predictions.parquet.01ab.tmp", ".summary.json.01ab.tmp", ".mine.tmp"):
-        (out / name).touch()
-    fit_table(*data, out, QUICK, resume=True)
-    assert [path.name for path in out.glob(".*")] == [".mine.tmp"]
-
-
 def test_an_exchange_cut_short_anywhere_is_finished_later(out, finished, tmp_path, monkeypatch):
     """Both runs are complete; the exchange fails at its first, second, ... change of a file, and is then finished."""
     (out / "annotators.parquet").unlink()
@@ -264,22 +256,6 @@ def test_an_exchange_cut_short_anywhere_is_finished_later(out, finished, tmp_pat
     assert steps > 2 * len(RUN_FILES)
     finish_exchange(folder)  # nothing left to do
     assert contents(folder) == new
-
-
-def test_a_foreign_file_in_the_folder_of_a_new_run_starts_nothing(data, out):
-    (out / ".new").mkdir()
-    (out / ".new" / ".DS_Store").touch()
-    before = contents(out)
-    assert fit_table(*data, out, QUICK, resume=True).summary == Run(out).summary
-    assert contents(out) == before
-
-
-def test_a_folder_that_no_exchange_has_made_costs_nothing(out):
-    before = contents(out)
-    (out / ".complete").mkdir()
-    shutil.copy(out / "config.json", out / ".complete")
-    Run.open(out)
-    assert contents(out) == before
 
 
 def test_a_config_that_could_not_be_read_again_is_not_written(crowd, tmp_path):
@@ -394,14 +370,11 @@ def test_a_state_cannot_name_files_elsewhere(data, tmp_path):
     tensors, values = read_state(state)
     (name,) = values["memories"]
     more = {"zz": str(victims[0]), "yy": "../../victim2.txt"}
-    write_state(state, tensors, values | {"memories": values["memories"] | more})
-    with pytest.raises(RunError, match=r"state\.safetensors does not have the memories of this method"):
-        fit_table(*data, tmp_path / "run", options, resume=True, save_every=0)
     for place in (str(victims[0]), "../../victim2.txt", None, 7):
         write_state(state, tensors, values | {"memories": {name: place}})
         with pytest.raises(RunError, match=r"state\.safetensors"):
             fit_table(*data, tmp_path / "run", options, resume=True)
-    write_state(state, tensors, values)
+    write_state(state, tensors, values | {"memories": values["memories"] | more})
     fit_table(*data, tmp_path / "run", options, resume=True, save_every=0)
     assert [victim.read_text() for victim in victims] == ["mine", "mine"]
 
@@ -434,18 +407,6 @@ def test_passwords_reach_no_file(crowd, tmp_path):
     assert "Other5ecret" not in everything
 
 
-def test_passwords_are_found_in_urls():
-    hidden = {
-        "postgresql://bob:secret@host/db": "postgresql://bob:***@host/db",
-        "sweep --storage=mysql+pymysql://u:p@ss/w@h:1/db x": "sweep --storage=mysql+pymysql://u:***@h:1/db x",
-        "postgresql://h/db?user=u&password=secret&sslmode=on": "postgresql://h/db?user=u&password=***&sslmode=on",
-    }
-    for text, shown in hidden.items():
-        assert without_passwords(text) == shown
-    for text in ("sqlite:////tmp/study.sqlite", "--pi time:duration,annotator", "a@b.c"):
-        assert without_passwords(text) == text
-
-
 @pytest.mark.parametrize("kept", [True, False])
 def test_ids_cannot_be_kept_or_hidden_later(crowd, tmp_path, kept):
     args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--out", tmp_path / "run", *ARGS]
@@ -460,8 +421,8 @@ def test_ids_cannot_be_kept_or_hidden_later(crowd, tmp_path, kept):
 
 def test_text_is_the_same_input_with_any_number_of_threads(tmp_path):
     rng = np.random.default_rng(0)
-    words = [f"word{number}" for number in range(2000)]
-    frame = pd.DataFrame({"item": range(600), "text": [" ".join(rng.choice(words, 30)) for _ in range(600)]})
+    words = [f"word{number}" for number in range(600)]
+    frame = pd.DataFrame({"item": range(300), "text": [" ".join(rng.choice(words, 30)) for _ in range(300)]})
     frame.to_csv(tmp_path / "text.csv", index=False)
     read = []
     for threads in (1, 2):

@@ -1,6 +1,5 @@
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
@@ -68,21 +67,6 @@ def test_columns_are_compact_and_in_order():
     assert made.frame["split"].tolist() == ["train"] * 4
 
 
-def test_rows_of_a_table_with_another_index_stay_in_order():
-    frame = table(["cat", "dog"], pace=[1.0, 2.0, 3.0, 4.0])
-    frame.index = pd.Index([9, 3, 7, 1])
-    made = Predictions.build(
-        frame,
-        ["cat", "dog"],
-        predicted_label=[0] * 4,
-        predicted_probability=[1] * 4,
-        label_quality=[1] * 4,
-        pi_columns=["pace"],
-    )
-    assert made.frame["pace"].tolist() == [1, 2, 3, 4]
-    assert made.frame["given_label"].tolist() == ["cat", "dog", "dog", "cat"]
-
-
 def test_issues_carry_their_reasons_and_leave_the_original_alone(tmp_path):
     before = predictions()
     parts = {
@@ -106,13 +90,6 @@ def test_issues_carry_their_reasons_and_leave_the_original_alone(tmp_path):
         before.with_issues([True, True, False, False], {"votes": ["one"]})
 
 
-def test_some_columns_can_be_read(tmp_path):
-    predictions().write(tmp_path / "p.parquet")
-    some = Predictions.read(tmp_path / "p.parquet", ["label_quality"])
-    assert list(some.frame) == ["label_quality"]
-    assert some.classes == ["cat", "dog", "never used"]
-
-
 def test_integer_items_and_mixed_pi_values(tmp_path):
     frame = table(["cat", "dog"]).assign(item=pd.Categorical([5, 1, 5, 2]), odd=["a", 1, None, 2.5])
     made = Predictions.build(
@@ -127,13 +104,6 @@ def test_integer_items_and_mixed_pi_values(tmp_path):
     again = Predictions.read(tmp_path / "p.parquet")
     assert again.frame["item"].tolist() == [5, 1, 5, 2]
     assert again.frame["odd"].tolist()[:2] == ["a", "1"]
-
-
-def test_other_programs_see_plain_names(tmp_path):
-    predictions((3, 7, 20)).write(tmp_path / "p.parquet")
-    assert pq.read_table(tmp_path / "p.parquet")["given_label"].to_pylist() == [3, 7, 7, 3]
-    predictions().write(tmp_path / "p.parquet")
-    assert pd.read_parquet(tmp_path / "p.parquet")["given_label"].tolist() == ["cat", "dog", "dog", "cat"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -161,17 +131,3 @@ def test_errors_name_what_is_wrong(tmp_path):
         Predictions.read(tmp_path / "p.parquet", ["gate"])
     with pytest.raises(UsageError, match=r"gate needs one value for each of the 4 annotations.*\(2,\)"):
         predictions(gate=[0.1, 0.2])
-
-
-def test_text_of_which_none_is_known_stays_text(tmp_path):
-    """Whatever type pandas has for it: pandas 2 has none of its own."""
-    write_frame(tmp_path / "p.parquet", pd.DataFrame({"copies": pd.Series([None, None], dtype=object), "a": [1, 2]}))
-    assert str(pq.read_schema(tmp_path / "p.parquet").field("copies").type) == "string"
-
-
-def test_without_a_consensus_it_is_what_is_predicted():
-    alone, whole = predictions(), predictions(consensus_label=[1, 1, 0, 1], consensus_quality=[0.5, 0.8, 0.9, 0.6])
-    assert (alone.suggested == alone.predicted).all()
-    assert (alone.suggested_probability == alone.predicted_probability).all()
-    assert whole.suggested.tolist() == [1, 1, 0, 1]
-    assert whole.suggested_probability.tolist() == pytest.approx([0.5, 0.8, 0.9, 0.6])

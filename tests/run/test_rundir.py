@@ -16,7 +16,6 @@ from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
 from pidual.detect.evaluate import evaluation
-from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
 
 pytestmark = pytest.mark.shapes_unchecked
@@ -104,23 +103,6 @@ def test_a_run_is_read_and_listed_without_torch(run):
     subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
 
 
-def test_what_is_no_finished_run(run, tmp_path):
-    with pytest.raises(RunError, match=r"nothing is not a run directory.*pidual fit"):
-        Run.open(tmp_path / "nothing")
-    (run.path / "summary.json").unlink()
-    with pytest.raises(RunError, match=r"not finished.*--resume"):
-        Run.open(run.path)
-
-
-def test_a_damaged_file_is_named(run):
-    (run.path / "model.json").write_text("{")
-    with pytest.raises(RunError, match=r"model\.json is not the file.*damaged"):
-        _ = run.model
-    (run.path / "predictions.parquet").write_bytes(b"PAR1")
-    with pytest.raises(RunError, match=r"predictions\.parquet"):
-        _ = run.predictions
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"cutoff": 0.9}, {"budget": 100}, {"per_class": 5}, {"classes": ["cat"], "budget": 3}]
 )
@@ -133,13 +115,6 @@ def test_detect_and_report_leave_the_run_as_it_is(run, options):
     assert contents(run.path) == before
     stored = run.predictions.frame.iloc[issues["row"]]
     assert (issues["is_label_issue"].to_numpy() == stored["is_label_issue"].to_numpy()).all()
-
-
-def test_detect_lists_what_the_run_calls_issues(run):
-    issues = run.detect()
-    assert issues["row"].tolist() == run.predictions.issues()["row"].tolist()
-    assert issues["reason"].tolist() == run.predictions.issues()["reason"].tolist()
-    assert len(issues) == run.summary.n_issues
 
 
 def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_path, monkeypatch):
@@ -170,19 +145,6 @@ def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(fini
     assert hits
     found = evaluation(predictions)
     assert (found.issue_precision, found.issue_recall) == (hits / len(flagged), hits / len(wrong))
-
-
-def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        run.detect(cutoff=1.5)
-    assert run.summary == finished.summary
-
-
-def test_report_without_thumbnails(run):
-    (run.path / "report.html").unlink()
-    (run.path / "thumbnails.parquet").unlink()
-    assert run.report() == run.path / "report.html"
-    assert run.report().exists()
 
 
 def test_a_finished_run_without_a_report_gets_one_on_resuming(run, finished):

@@ -128,21 +128,3 @@ def test_whole_numbers_that_are_written_as_floats_are_classes(folder, tmp_path):
     labels = np.asarray(read["label"][:])
     np.testing.assert_array_equal(labels[~changed], frame["label"][~changed])
     assert (labels[changed] != frame["label"][changed]).all()
-
-
-@pytest.mark.skipif(MISSING, reason="needs the extra hf")
-def test_no_bars_of_another_library_are_shown(folder, tmp_path, monkeypatch):
-    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    monkeypatch.delenv("HF_DATASETS_DISABLE_PROGRESS_BARS", raising=False)
-    words = ["export", folder / "run", tmp_path / "clean", "--to", "hf", "--table", folder / "labels.csv", "--force"]
-    enable_progress_bars()
-    code, _, err = run_cli(words)
-    assert (code, err) == (0, "")
-    assert not are_progress_bars_disabled()
-    disable_progress_bars()
-    try:
-        assert run_cli(words)[0] == 0
-        assert are_progress_bars_disabled()
-    finally:
-        enable_progress_bars()

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
 from ..errors import UsageError
-from ..fit.fit import check_called, fit_and_predict, train_into
+from ..fit.control import check_control, measure_worth, shuffle_pi
+from ..fit.fit import check_called, fit_and_predict, train, train_into
 from ..fit.judge import judge
 from ..fit.options import FitOptions, Provenance
+from ..fit.predict import predict
 from ..fit.prepare import prepare
 from ..fit.record import check_config, describe, go_on_as_started, start_run, write_run
 from ..fit.refit import begin_again, describe_change, known_classes, refit_options
@@ -37,6 +39,7 @@ def fit_table(
     *,
     truth: NDArray[np.int64] | None = None,
     from_run: Run | str | Path | None = None,
+    control: bool = False,
     provenance: Provenance | None = None,
     force: bool = False,
     resume: bool = False,
@@ -60,6 +63,8 @@ def fit_table(
     from_run : Run or path, optional
         A run of the same data: classes that its reviewers decided on are known, the answer model begins with its
         weights, and options are by default its own. See `fit.refit`.
+    control : bool
+        Fit shuffled PI beside it, and say what PI was worth (`fit.control`); for a network that is given PI.
     provenance : Provenance, optional
         Where table and inputs came from, for the record; see `pidual.fit.options.Provenance`.
     force : bool
@@ -85,6 +90,8 @@ def fit_table(
     check(inputs=(reads := (table.source, inputs.source, *provenance.reads)))
     job = prepare(table, inputs, options, truth=truth)
     check_called(job, callbacks)
+    if control:
+        check_control(job)
     job.warnings[:0] = provenance.warnings
     if resume:
         go_on_as_started(begun_folder(out), job)
@@ -111,6 +118,7 @@ def fit_table(
             store = StateStore(folder / "state", save_every, config.run_id)
             session = Session(fabric, store, (*callbacks, progress), stop)
             fitted, answers = fit_and_predict(job, partial(train_into, folder, session), fabric, progress)
+            beside = train(shuffle_pi(job), session.part("shuffled")) if control else None
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
             if answers is not None:
@@ -120,7 +128,8 @@ def fit_table(
                     progress.note(f"Warning: {text}")
                 change = None if before is None else describe_change(before, results.items, summary)
                 seconds = time.monotonic() - started
-                results.summary = replace(summary, from_run=change, seconds_total=seconds)
+                worth = None if beside is None else measure_worth(job, answers, predict(job, beside, fabric))
+                results.summary = replace(summary, from_run=change, pi_worth=worth, seconds_total=seconds)
                 run = write_run(folder, config, answers.judging.job, fitted, results)
         if first:
             promote(out, folder)

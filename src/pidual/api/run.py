@@ -23,7 +23,7 @@ import pandas as pd
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ..data.pi.kinds import value_text
+from ..data.pi.encoder import value_text
 from ..detect import Choice, list_labels, next_answers, next_gold
 from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError

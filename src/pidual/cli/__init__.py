@@ -29,8 +29,7 @@ from . import (
     review,
     sweep,
 )
-from .allocator import keep_freed_memory
-from .common import is_first_process, said_warnings, say
+from .common import is_first_process, keep_freed_memory, said_warnings, say
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -67,19 +66,14 @@ def main() -> None:
         say(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        words = ("out of memory", "can't allocate memory", "not enough memory")  # torch has no error of its own for it
+        if not (isinstance(error, MemoryError) or any(word in str(error) for word in words)):
             raise
         say(
             f"Error: There is not enough memory ({first_line(error) or 'none is left'}); use fewer or smaller inputs, "
             "a smaller --image-size, --batch-size or network, or a machine with more memory."
         )
         sys.exit(1)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 @click.group(context_settings=CONTEXT)

@@ -44,6 +44,12 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     "--key-file; a model that is not on the hub needs --embed again.",
 )
 @click.option(
+    "--control",
+    is_flag=True,
+    help="Fit once more with PI shuffled among the rows, and say what PI was worth on held-out items; for methods that "
+    "train on PI, such as pi_dual.",
+)
+@click.option(
     "--save-every",
     type=click.FloatRange(min=0),
     default=15.0,
@@ -63,6 +69,7 @@ def fit(
     out: Path | None,
     truth: Path | str | None,
     from_run: Path | None,
+    control: bool,
     resume: bool,
     force: bool,
     keep_going: bool,
@@ -121,6 +128,7 @@ def fit(
             fit_options,
             truth=known,
             from_run=before,
+            control=control,
             provenance=Provenance(source, reads, warnings),
             force=force,
             resume=resume,

@@ -9,7 +9,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import DataWarning, UsageError
 from ..errors.messages import no_method
 from ..files import without_passwords
 from .common import command_line, embedding_progress
@@ -34,6 +34,7 @@ ASKED = (
     "key_file",
 )  # kept to read the data again
 READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "no_answer")  # how to read the table
+SCALE = ("levels", "truth_classes")  # the same of ratings
 SETS = ("labels", "label_separator", "multi_label")  # the same of answers that are sets of labels
 MOVED = ("x", "embed", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
@@ -116,6 +117,12 @@ def load_job(
             warnings.filterwarnings("ignore", ".* answers with several labels: ")
         opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
     used = options | _guess_inputs(opened, options)
+    if used["levels"] or used["truth_classes"]:
+        from ..fit.levels import in_classes
+
+        how = {name: used[name] for name in ("item", "label", "annotator", "no_answer")}
+        opened, text = in_classes(opened, used["levels"], used["truth_classes"], **how)
+        warnings.warn(text, DataWarning, stacklevel=2)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
     columns, text, x = [unquoted(part)[0] for part in used["columns"] or []], used["text"], options["x"]
@@ -146,7 +153,7 @@ def load_job(
         "read": {
             "format": options["format"],
             "annotators": opened.positions,
-            **{name: used[name] for name in (*READ, *SETS)},
+            **{name: used[name] for name in (*READ, *SETS, *SCALE)},
         },
         "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
@@ -245,7 +252,7 @@ def read_as_before(run: "Run", table: Path | str | None, options: dict[str, Any]
         )
     moved = [name for name in MOVED if given_on_command_line(name)]
     options = options | {name: getattr(asked, name) for name in ASKED if name not in moved}
-    options |= {name: getattr(read, name) for name in ("format", *READ, *SETS)}
+    options |= {name: getattr(read, name) for name in ("format", *READ, *SETS, *SCALE)}
     options |= {"keep_ids": run.config.data.keep_ids, "new_key": False, "annotators": None}
     recorded = {"TABLE": None if table else source.table, "--x": asked.x, "--probs": asked.probs}
     for option, place in recorded.items():  # the run may be a stranger's

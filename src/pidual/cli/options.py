@@ -223,6 +223,19 @@ data_options = compose(
         help="Labels that mean no answer, such as unsure,tie,-1, in any spelling: left out of the votes, and counted "
         "for each annotator.",
     ),
+    click.option(
+        "--levels",
+        callback=_parse_labels,
+        metavar="A,B,...",
+        help="Labels are ratings on this scale, from low to high, such as 1,2,3,4,5: each is read as the class that it "
+        "speaks for, by who gave it.",
+    ),
+    click.option(
+        "--truth-classes",
+        callback=_parse_labels,
+        metavar="A,B,...",
+        help="With --levels: the classes, from low to high, such as fail,pass.",
+    ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(
         "--split", metavar="COLUMN", help="Column with train, valid or test.  [default: split if there is one]"

@@ -52,7 +52,7 @@ def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_brow
     opened = Run.open(run)
     try:
         from ..show.review.access import is_loopback
-        from ..show.review.serve import serve
+        from ..show.review.app import serve
     except ImportError as error:
         raise UsageError(f"The page needs a server ({error}); `pip install 'pidual[review]'` installs it.") from error
 

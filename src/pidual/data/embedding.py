@@ -90,8 +90,8 @@ class Items:
             what = f"{source} has the shape {x.shape[1:]} and the type {x.dtype}"
             raise UsageError(f"embed= (--embed) is for texts and for pictures of bytes, (3, H, W), and {what}.")
         digests = [fingerprint([repr(x.shape[1:]).encode(), row.tobytes()]) for row in x]
-        take = partial(map, lambda row: as_image(as_pixels(x[row])))
-        return cls(source, "pictures", np.array(digests, DIGEST), lambda rows: list(take(rows)))
+        taken = np.array(digests, DIGEST)
+        return cls(source, "pictures", taken, lambda rows: [as_image(as_pixels(x[row])) for row in rows])
 
 
 def embed(items: Items, model: Model, progress: Progress | None = None) -> tuple[Floats, Floats]:

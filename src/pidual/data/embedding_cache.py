@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..errors.handling import explaining_failed_writes
 from ..files import fingerprint, write_json
-from ..files.locks import lock
+from ..files.whole import lock
 
 DIGEST = np.dtype("S32")  # hexadecimal digits
 Digests = NDArray[np.bytes_]

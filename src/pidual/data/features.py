@@ -89,7 +89,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
     source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
 
 
-def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
+def _numbers(source: Source, data: dict[str, pa.ChunkedArray]) -> NDArray[np.float32]:
     """Put columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
@@ -156,7 +156,7 @@ def _holds_people(source: Source, column: str) -> bool:
     return has_people(source, column)
 
 
-def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
+def _warn_of_ids(source: Source, data: dict[str, pa.ChunkedArray]) -> None:
     """Warn of columns among those used by default that look like names of rows."""
     for column, values in data.items():
         if not re.fullmatch(_ID_NAME, column) or pa.types.is_boolean(values.type):

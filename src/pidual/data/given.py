@@ -67,20 +67,13 @@ def read_given(
 ) -> Given:
     """Check labels and probabilities, except for the values of the latter, which the reader checks.
 
-    Parameters
-    ----------
-    labels : array (N,) or (N, A), list, Series or DataFrame
-        Numbers of columns of `pred_probs`, or names of classes; with a column for every annotator, -1, NaN or None
-        where one gave none.
-    pred_probs : array (N, K), list, DataFrame, or path of a .npy or .npz file
-    classes : sequence, optional
-        Names of the columns of `pred_probs`.
-    annotators : array (N,), optional
-        Who gave each label, where there is one per row.
-    items : array (N,), optional
-        Names of the rows.
-    source : str
-        What messages call the labels.
+    `labels` (N,) (N, A): numbers of columns of `pred_probs`, or names of classes; with a column for every annotator,
+        -1, NaN or None where one gave none.
+    `pred_probs` (N, K).
+    `classes`: names of the columns of `pred_probs`.
+    `annotators` (N,): who gave each label, where there is one per row.
+    `items` (N,): names of the rows.
+    `source`: what messages call the labels.
     """
     labels, pred_probs, annotators, items = map(in_pandas, (labels, pred_probs, annotators, items))
     probs, columns, name = _probabilities(pred_probs)
@@ -262,14 +255,10 @@ def _names_of_columns(values: NDArray[Any], classes: list[Any] | None, k: int, s
 def read_values(place: str, role: str, table: str | None = None) -> NDArray[Any]:
     """Read one value for every row, or several columns of them from a NumPy file.
 
-    Parameters
-    ----------
-    place : str
-        FILE, or FILE:COLUMN; a column of `table` where there is no such file.
-    role : "labels", "annotator" or "items"
-        What the values are: an array of this name is read from a .npz file, a column of a usual name from a table.
-    table : str, optional
-        The table that labels come from.
+    `place`: FILE, or FILE:COLUMN; a column of `table` where there is no such file.
+    `role` ("labels", "annotator" or "items"): what the values are: an array of this name is read from a .npz file, a
+        column of a usual name from a table.
+    `table`: the table that labels come from.
     """
     path, column = _split(place)
     if path is None:

@@ -34,18 +34,11 @@ _FEWEST_PIXELS = 6  # a side, of an array that is taken for a picture
 class LazyImages:
     """Images that stay on disk and are decoded when taken.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the files are.
-    files : list of str
-        Paths relative to `folder`.
-    size : tuple of int
-        Height and width.
-    resize : bool
-        Whether an image of another size is scaled and cropped; if not, it is an error.
-    centre : bool
-        Scale the central 7/8 only, bicubic, as is usual on ImageNet.
+    `folder`: where the files are.
+    `files`: paths relative to `folder`.
+    `size`: height and width.
+    `resize`: whether an image of another size is scaled and cropped; if not, it is an error.
+    `centre`: scale the central 7/8 only, bicubic, as is usual on ImageNet.
     """
 
     dtype = np.dtype(np.uint8)
@@ -112,12 +105,8 @@ def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> N
     The aspect is uniform, and the height is uniform between the least that the area allows and the greatest that fits,
     as TensorFlow draws them (its `sample_distorted_bounding_box`).
 
-    Parameters
-    ----------
-    height, width : int
-        Of the image.
-    draws : array (n, 4)
-        Uniform numbers in [0, 1): aspect, height, row, column.
+    `height`, `width`: of the image.
+    `draws` (n, 4): uniform numbers in [0, 1): aspect, height, row, column.
 
     Returns
     -------

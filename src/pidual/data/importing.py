@@ -1,7 +1,6 @@
 """Any source as a plain long table, to be written to a file: `pidual data import`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -28,14 +27,9 @@ def long_frame(
 ) -> pd.DataFrame:
     """Return a row for every answer, with the columns item, label, annotator, y and split first, where they are known.
 
-    Parameters
-    ----------
-    source : Source
-        What `open_source` has opened.
-    key : callable, optional
-        Gives the secret key of the pseudonyms; None keeps ids.
-    item, label, annotator, y, split : str, optional
-        As for `read_table`.
+    `source`: what `open_source` has opened.
+    `key`: gives the secret key of the pseudonyms; None keeps ids.
+    `item`, `label`, `annotator`, `y`, `split`: as for `read_table`.
     """
     roles = find_roles(source, item, label, annotator, None, y, split)
     own = {column: name for name, column in zip(roles._fields, roles[:5], strict=False) if column is not None}
@@ -63,7 +57,7 @@ def long_frame(
     return frame
 
 
-def _people(source: Source, name: str, columns: dict[str, Any]) -> bool:
+def _people(source: Source, name: str, columns: dict[str, pa.ChunkedArray]) -> bool:
     """Return whether a column that is not about answers holds people; texts in which addresses occur are not people."""
     column = columns[name]
     if names_people(name):

@@ -65,17 +65,11 @@ def rows_by_name(
 ) -> NDArray[np.int64]:
     """Return the row of x for every item, -1 where there is none.
 
-    Parameters
-    ----------
-    names : array of str
-        What the rows of x are called.
-    items : pandas.Index of str
-        What to look for.
-    paths : bool
-        Names are paths of files; an item may leave out the folder or the ending where that is not ambiguous. Of an
+    `names`: what the rows of x are called.
+    `items`: what to look for.
+    `paths`: names are paths of files; an item may leave out the folder or the ending where that is not ambiguous. Of an
         address, such as https://example.org/a/cat.png or /data/upload/1/3f2a9c1e-cat.png, the name of the file counts.
-    source : str
-        What messages call x.
+    `source`: what messages call x.
     """
     known: pd.Index[str] = pd.Index(np.asarray(names, dtype=np.str_).tolist())
     if not paths:

@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 def read_truth(path: Any, table: AnnotationTable) -> NDArray[np.int64]:
     """Read the code of the class of each annotation's item where it is known, else -1 (N,).
 
-    Parameters
-    ----------
-    path : path, pandas.DataFrame or object with `__arrow_c_stream__`
-        A table with a column `item` (or `task`) and one of `truth`, `y` and `label`; rows without a label say nothing.
-    table : AnnotationTable
-        The annotations. Items and classes that it does not have are errors, and so are two classes of one item.
+    `path`: a table with a column `item` (or `task`) and one of `truth`, `y` and `label`; rows without a label say
+        nothing.
+    `table`: the annotations. Items and classes that it does not have are errors, and so are two classes of one item.
     """
     source = open_source(path)
     item, label = source.find("item", "task"), source.find("truth", "y", "label")
@@ -56,12 +53,8 @@ def read_truth(path: Any, table: AnnotationTable) -> NDArray[np.int64]:
 def known_codes(truth: Any, table: AnnotationTable) -> NDArray[np.int64]:
     """Return the code of the class of each annotation's item where it is known, else -1 (N,).
 
-    Parameters
-    ----------
-    truth : path, DataFrame or array (N,)
-        As for `read_truth`, or the class of the item of each row: labels, or their codes, missing where it is not known
-        (None, NaN, or -1 unless that is a class).
-    table : AnnotationTable
+    `truth` (N,): as for `read_truth`, or the class of the item of each row: labels, or their codes, missing where it is
+        not known (None, NaN, or -1 unless that is a class).
     """
     truth = in_pandas(truth)
     if isinstance(truth, str | Path | pd.DataFrame):

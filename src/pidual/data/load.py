@@ -140,18 +140,12 @@ def load_probabilities(
 ) -> Inputs:
     """Read what a classifier says about every class, one row per item: probabilities that sum to one.
 
-    Parameters
-    ----------
-    source : path, numpy.ndarray or pandas.DataFrame
-        A .npy file (memory-mapped), a .npz file with `pred_probs` (or `x`) and optionally `item`, a CSV, Parquet or
-        JSON Lines file with a column for every class, or an array or frame in memory. Columns are in the order of
+    `source`: a .npy file (memory-mapped), a .npz file with `pred_probs` (or `x`) and optionally `item`, a CSV, Parquet
+        or JSON Lines file with a column for every class, or an array or frame in memory. Columns are in the order of
         the classes, sorted; those of a table may be in any order if they are named as the classes, or p_CLASS.
-    classes : sequence of str or int, or int
-        The classes (`AnnotationTable.classes`), or how many there are.
-    item : str, optional
-        The column that names the rows; by default `item` or `task` where there is one.
-    sets : bool
-        Each class has a probability of its own, as where labels are sets: they need not sum to one.
+    `classes`: the classes (`AnnotationTable.classes`), or how many there are.
+    `item`: the column that names the rows; by default `item` or `task` where there is one.
+    `sets`: each class has a probability of its own, as where labels are sets: they need not sum to one.
     """
     if isinstance(source, np.ndarray):
         read = Inputs.from_array(source, kind="probabilities", source="pred_probs")

@@ -37,20 +37,14 @@ def open_source(
 ) -> Source:
     """Open a table: a file or several, a table in memory, or an export of a labelling tool.
 
-    Parameters
-    ----------
-    source : path, pandas.DataFrame or stream of Arrow
-        CSV, TSV, Parquet, JSON Lines or JSON: a file, a folder or a pattern of parts (`parts/*.parquet`), or their
-        address (s3, gs, abfs, hf, https); a folder with a dataset of Hugging Face. In memory a pandas frame, or an
-        object with `__arrow_c_stream__`, as polars, DuckDB and Arrow have them.
-    format : str, optional
-        One of `exports.FORMATS`; by default it is recognised by what is in the file.
-    label : str, optional
-        In an export, the control or question whose answers are the labels.
-    annotators : sequence of str, optional
-        Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
-    items : bool
-        Open the items of an export, a row for each, for inputs; of other tables, the rows they have.
+    `source`: CSV, TSV, Parquet, JSON Lines or JSON: a file, a folder or a pattern of parts (`parts/*.parquet`), or
+        their address (s3, gs, abfs, hf, https); a folder with a dataset of Hugging Face. In memory a pandas frame, or
+        an object with `__arrow_c_stream__`, as polars, DuckDB and Arrow have them.
+    `format`: one of `exports.FORMATS`; by default it is recognised by what is in the file.
+    `label`: in an export, the control or question whose answers are the labels.
+    `annotators`: of a wide table, the columns that hold the answers of one annotator each, or patterns of them
+        (`rater_*`).
+    `items`: open the items of an export, a row for each, for inputs; of other tables, the rows they have.
     """
     exports.check_format(format)
     if isinstance(source, str | Path):

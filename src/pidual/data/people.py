@@ -106,12 +106,8 @@ def names_people(column: str) -> bool:
 def holds_people(column: str, values: "pd.Series[Any]") -> bool:
     """Return whether the column holds people, by its name and values, or because most values are e-mail addresses.
 
-    Parameters
-    ----------
-    column : str
-        Its name.
-    values : pandas.Series
-        Numbers, moments or categories, as `columns.values` makes them.
+    `column`: its name.
+    `values`: numbers, moments or categories, as `columns.values` makes them.
     """
     kind = pd.api.types
     if kind.is_bool_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values):

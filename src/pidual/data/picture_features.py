@@ -26,14 +26,9 @@ CHUNK = 100  # pictures described at a time
 
 @dataclass(frozen=True, eq=False)
 class PictureFeatures:
-    """Principal components of gradients, colours and learned patches, all scaled alike.
+    """Principal components of gradients, colours and learned patches, all scaled alike."""
 
-    Parameters
-    ----------
-    tensors : dict of arrays
-        All that was fitted: `patch_mean` and `filters` of the patches, `mean` and `directions` of the components.
-    """
-
+    # all that was fitted: `patch_mean` and `filters` of the patches, `mean` and `directions` of the components
     tensors: dict[str, Floats]
 
     @classmethod
@@ -42,7 +37,7 @@ class PictureFeatures:
         patch_mean, filters = learn_patches(x)
         described = _describe(x, patch_mean, filters)
         mean, std = described.mean(0), described.std(0) + 1e-6
-        directions = principal_directions((described - mean) / std, n) / std[:, None]
+        directions = _principal_directions((described - mean) / std, n) / std[:, None]
         scale = ((described - mean) @ directions).std()
         directions = (directions / max(scale, 1e-12)).astype(np.float32)
         return cls({"patch_mean": patch_mean, "filters": filters, "mean": mean, "directions": directions})
@@ -64,10 +59,10 @@ def patch_features(x: NDArray[np.uint8], x_test: NDArray[np.uint8], cache: Path,
     if not path.is_file():
         patch_mean, filters = learn_patches(x)
         seen, seen_test = (
-            in_parts(part, lambda some: _responses(some, patch_mean, filters, 1.0)) for part in (x, x_test)
+            _in_parts(part, lambda some: _responses(some, patch_mean, filters, 1.0)) for part in (x, x_test)
         )
         mean, std = seen.mean(0), seen.std(0) + 1e-6
-        directions = principal_directions((seen - mean) / std, n)
+        directions = _principal_directions((seen - mean) / std, n)
         turn = np.linalg.qr(np.random.default_rng(0).standard_normal((directions.shape[1],) * 2))[0]
         directions = (directions @ turn / std[:, None]).astype(np.float32)
         cache.mkdir(parents=True, exist_ok=True)
@@ -79,7 +74,7 @@ def patch_features(x: NDArray[np.uint8], x_test: NDArray[np.uint8], cache: Path,
 
 def _describe(x: NDArray[np.uint8], patch_mean: Floats, filters: Floats) -> NDArray[np.float32]:
     """Return gradients, colours and patches of pictures side by side."""
-    return in_parts(
+    return _in_parts(
         x,
         lambda some: np.concatenate(
             [gradients(some), colours(some), _responses(some, patch_mean, filters, 0.5)], axis=1
@@ -87,13 +82,13 @@ def _describe(x: NDArray[np.uint8], patch_mean: Floats, filters: Floats) -> NDAr
     )
 
 
-def in_parts(x: NDArray[np.uint8], describe: Callable[[NDArray[np.uint8]], Floats]) -> NDArray[np.float32]:
+def _in_parts(x: NDArray[np.uint8], describe: Callable[[NDArray[np.uint8]], Floats]) -> NDArray[np.float32]:
     """Describe some pictures at a time, so that memory holds what is made of them."""
     parts = [describe(x[first : first + CHUNK]).astype(np.float32) for first in range(0, len(x), CHUNK)]
     return np.concatenate(parts)
 
 
-def principal_directions(x: Floats, n: int) -> Floats:
+def _principal_directions(x: Floats, n: int) -> Floats:
     """Return the `n` directions (columns) in which centred rows vary most; fewer where there are fewer rows."""
     if len(x) < x.shape[1]:
         return np.asarray(np.linalg.svd(x, full_matrices=False)[2][:n].T)

@@ -30,16 +30,10 @@ def reopen_table(
 ) -> tuple[Source, Roles] | None:
     """Return the table and which column of it is what; None where its labels are not those that the run has.
 
-    Parameters
-    ----------
-    path : str or Path
-        Where the table is.
-    read : mapping
-        How it was read: `config["source"]["read"]` of a run.
-    given : pandas.Series of categories
-        The labels that the run has, by row of the table.
-    n_rows : int
-        How many rows the table had.
+    `path`: where the table is.
+    `read`: how it was read: `config["source"]["read"]` of a run.
+    `given`: the labels that the run has, by row of the table.
+    `n_rows`: how many rows the table had.
     """
     wide = read.get("annotators")
     with warnings.catch_warnings():

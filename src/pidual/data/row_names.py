@@ -37,7 +37,7 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
 
 def read_rows(
     source: Source, columns: Sequence[str], item: str | None, *, repeats: bool, numbers: bool
-) -> tuple[dict[str, Any], NDArray[np.str_] | None, dict[str, NDArray[np.int64]]]:
+) -> tuple[dict[str, pa.ChunkedArray], NDArray[np.str_] | None, dict[str, NDArray[np.int64]]]:
     """Read columns with a row for each item: the columns, the names of items, and by column the rows that were read.
 
     An item may have several rows if `repeats`. Without a column `item`, each row is an item of its own, without a name.
@@ -76,7 +76,7 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
 
 
 def _first_rows(
-    source: Source, codes: NDArray[np.int32], data: dict[str, Any], *, numbers: bool = False
+    source: Source, codes: NDArray[np.int32], data: dict[str, pa.ChunkedArray], *, numbers: bool = False
 ) -> dict[str, NDArray[np.int64]]:
     """Find by column the first row of each item that has a value.
 

@@ -28,10 +28,7 @@ SHOWN_PAIRS = 50
 def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float, float, float] | None:
     """Return alpha of nominal labels and its 95% interval; None where no item has two answers, or all are one class.
 
-    Parameters
-    ----------
-    item, given : int array (N,)
-        Codes of items and labels.
+    `item`, `given` (N,): codes of items and labels.
     """
     codes, labels = np.asarray(item).astype(np.int64), np.asarray(given).astype(np.int64)
     pairable = np.bincount(codes, minlength=1)[codes] > 1
@@ -54,6 +51,43 @@ def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float
     spread = float(np.sqrt(change.var() * len(change))) if len(change) > 1 else float("inf")
     alpha = 1 - missed / different
     return alpha, max(-1.0, alpha - NORMAL_95 * spread), min(1.0, alpha + NORMAL_95 * spread)
+
+
+def ordinal_alpha(item: npt.ArrayLike, level: npt.ArrayLike) -> tuple[float, float, float]:
+    """Return Krippendorff's alpha of ordered levels and its 95% interval; NaN where no two answers can differ.
+
+    It is alpha of middle ranks as numbers: the ordinal difference of two levels is the distance of their middle ranks.
+    """
+    codes, level = np.asarray(item).astype(np.int64), np.asarray(level).astype(np.int64)
+    pairable = np.bincount(codes, minlength=1)[codes] > 1
+    number, level = np.unique(codes[pairable], return_inverse=True)[1], level[pairable]
+    per_level, n = np.bincount(level, minlength=1), len(level)
+    rank = (np.cumsum(per_level) - per_level / 2)[level] - n / 2  # of mean 0
+    answers, squares = (np.bincount(number, weights) for weights in (np.ones(n), rank**2))
+    missed = (answers * squares - np.bincount(number, rank) ** 2) / np.maximum(answers - 1, 1)
+    share, whole = (n - 1) * missed.sum(), n * squares.sum()
+    if not whole:
+        return float("nan"), float("nan"), float("nan")
+    change = (n - 1) * missed / whole + missed.sum() * answers / whole
+    change -= share / whole * (squares / squares.sum() + answers / n)
+    alpha, spread = 1 - share / whole, NORMAL_95 * float(np.sqrt(change.var() * len(change)))
+    return alpha, max(-1.0, alpha - spread), min(1.0, alpha + spread)
+
+
+def weighted_kappa(item: npt.ArrayLike, annotator: npt.ArrayLike, level: npt.ArrayLike) -> float | None:
+    """Return quadratically weighted kappa of two annotators, mean over pairs by items in common; None without any."""
+    who, value = np.asarray(annotator).astype(np.int64), np.asarray(level, np.float64)
+    first, second = answer_pairs(item, who)
+    first, second = np.where(who[first] > who[second], [second, first], [first, second])
+    pair = np.unique(who[first] * (int(who.max()) + 1) + who[second], return_inverse=True)[1]
+    n, x, y, x2, y2, off = (
+        np.bincount(pair, weights)
+        for a, b in [(value[first], value[second])]
+        for weights in (np.ones(len(a)), a, b, a**2, b**2, (a - b) ** 2)
+    )
+    chance = x2 + y2 - 2 * x * y / n
+    known = chance > 0
+    return float(np.average(1 - off[known] / chance[known], weights=n[known])) if known.any() else None
 
 
 def answer_pairs(item: npt.ArrayLike, annotator: npt.ArrayLike) -> tuple[Ints, Ints]:
@@ -79,13 +113,8 @@ def pairwise_kappa(
 ) -> tuple[Ints, Ints, Floats, Ints]:
     """Compute Cohen's kappa of every two annotators who share items, those with most items in common first.
 
-    Parameters
-    ----------
-    pairs : two int arrays
-        From `answer_pairs`.
-    annotator, given : int array (N,)
-        Codes.
-    n_classes : int
+    `pairs`: from `answer_pairs`.
+    `annotator`, `given` (N,): codes.
 
     Returns
     -------

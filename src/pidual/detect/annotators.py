@@ -1,6 +1,6 @@
 """One row per annotator: how good, at what weak, with which habits, how fast; worst harm first."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,18 +8,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..data.pi import guess_kind
-from ..data.pi.kinds import MILLISECONDS, MINUTES, numbers, words
+from ..data.pi.encoder import MILLISECONDS, MINUTES, numbers, words
 from ..run.predictions import Predictions, label_column
 from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs, own_agreement
-from .annotator_habits import favourites, worst_confusion
-from .class_accuracy import ClassAccuracy
+from .class_accuracy import MIN_ANSWERS, ClassAccuracy
 from .copies import copied_by
 from .counts import Counts
 from .intervals import beta_interval, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+MIN_CONFUSIONS = 2  # items that must be confused before it is said about an annotator
+CLEARLY = 3.0  # standard deviations by which a favourite answer must come more often than the crowd's
 
 
 def describe_annotators(
@@ -32,19 +33,11 @@ def describe_annotators(
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
-    Parameters
-    ----------
-    predictions : Predictions
-    right : array (N,)
-        Probability that each label is right.
-    counts : Counts, optional
-        Answers by what their items may be; by default by the consensus.
-    copies : sequence of CopyGroup
-        Clusters of annotators who copy each other, by `Copies.describe`.
-    known : three arrays (A,), optional
-        Accuracy of each annotator and the ends of its interval, as items of known class say.
-    no_answers : mapping of str to int, optional
-        How often each gave no answer (`AnnotationTable.no_answers`).
+    `right` (N,): probability that each label is right.
+    `counts`: answers by what their items may be; by default by the consensus.
+    `copies`: clusters of annotators who copy each other, by `Copies.describe`.
+    `known` (A,): accuracy of each annotator and the ends of its interval, as items of known class say.
+    `no_answers`: how often each gave no answer (`AnnotationTable.no_answers`).
     """
     if predictions.annotator is None:
         return None
@@ -84,7 +77,9 @@ def describe_annotators(
     if no_answers:
         columns["no_answers"] = np.array([no_answers.get(name, 0) for name in names], np.int64)
     if (seconds := _seconds(predictions)) is not None:
-        columns["median_seconds"] = _median(who, seconds, size).astype(np.float32)
+        there = np.isfinite(seconds)
+        median = pd.Series(seconds[there]).groupby(who[there]).median().reindex(range(size))
+        columns["median_seconds"] = median.to_numpy(np.float32)
     if predictions.gate is not None:
         columns["mean_gate"] = (sums(who, predictions.gate, size) / total).astype(np.float32)
     frame: pd.DataFrame = pd.DataFrame(columns)[n > 0]
@@ -106,7 +101,41 @@ def _seconds(predictions: Predictions) -> Floats | None:
     return None
 
 
-def _median(who: Ints, values: Floats, size: int) -> Floats:
-    """Return the median of the known values of each of `size` annotators, NaN where there is none."""
-    known = pd.Series(values[np.isfinite(values)]).groupby(who[np.isfinite(values)]).median()
-    return np.asarray(known.reindex(range(size)), np.float64)
+def favourites(counts: Counts, size: int) -> tuple[Ints, Floats]:
+    """Return the code of each annotator's favourite label, -1 where there is none, and its excess, NaN there.
+
+    It comes `CLEARLY` more often than the crowd would give it to the same items, most of all labels so; the excess is a
+    share of the annotator's labels.
+    """
+    from scipy.sparse import csr_array
+
+    favourite, excess = np.full(size, -1, np.int64), np.full(size, np.nan)
+    own, crowd = counts.per("who", "given"), counts.per("true", "given")
+    often = np.flatnonzero(own.n >= MIN_ANSWERS)
+    shape = (counts.n_classes, counts.n_classes)
+    habit = csr_array((crowd.n / crowd.totals("true")[0], (crowd.given, crowd.true)), shape=shape)  # P(given | true)
+    truths = csr_array((counts.n, (counts.who, counts.true)), shape=(size, counts.n_classes))
+    total = sums(own.who, own.n, size)[own.who[often]]
+    expected = np.asarray(truths[own.who[often]].multiply(habit[own.given[often]]).sum(1))
+    more = own.n[often] - expected
+    found = more > CLEARLY * np.sqrt(np.maximum(expected * (1 - expected / total), 0.0)) + 1e-9
+    kept = often[found][np.lexsort((-more[found], own.who[often][found]))]
+    people, first = np.unique(own.who[kept], return_index=True)
+    share = np.zeros(len(own.n))
+    share[often] = more / total
+    favourite[people], excess[people] = own.given[kept[first]], share[kept[first]]
+    return favourite, excess
+
+
+def worst_confusion(counts: Counts, size: int, classes: Sequence[Any]) -> tuple[npt.NDArray[np.object_], Floats]:
+    """Return the confusion that each annotator makes most often, as text, None where there is none, and its share."""
+    text, share = np.full(size, None, dtype=object), np.full(size, np.nan)
+    total, _ = counts.totals("who", "true")
+    kept = np.flatnonzero(counts.is_wrong & (total >= MIN_ANSWERS) & (counts.n >= MIN_CONFUSIONS))
+    order = kept[np.lexsort((-counts.n[kept] / total[kept], -counts.n[kept], counts.who[kept]))]
+    people, first = np.unique(counts.who[order], return_index=True)
+    worst = order[first]
+    share[people] = counts.n[worst] / total[worst]
+    pairs = zip(counts.true[worst].tolist(), counts.given[worst].tolist(), strict=True)
+    text[people] = [f"{classes[true]} -> {classes[given]}" for true, given in pairs]
+    return text, share

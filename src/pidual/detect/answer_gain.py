@@ -20,12 +20,8 @@ EVEN = 0.1  # of wrong answers that may be any class, however the crowd confuses
 def gains(p: Floats, confusions: Floats) -> Floats:
     """Compute the gain of an answer to each item by each annotator (N, A).
 
-    Parameters
-    ----------
-    p : array (N, K)
-        Posteriors of the items.
-    confusions : array (A, K, K)
-        P(answer l | class k) of the annotators, in row k and column l.
+    `p` (N, K): posteriors of the items.
+    `confusions` (A, K, K): P(answer l | class k) of the annotators, in row k and column l.
     """
     people, k, _ = confusions.shape
     flat = confusions.transpose(1, 0, 2).reshape(k, people * k)
@@ -42,16 +38,10 @@ def gains(p: Floats, confusions: Floats) -> Floats:
 def gains_among_many(p: Floats, accuracy: Floats, elsewhere: Floats, n_classes: int) -> Floats:
     """Compute the same for items of which only the likeliest classes are known; wrong answers may be any other class.
 
-    Parameters
-    ----------
-    p : array (N, T)
-        Probabilities of the likeliest classes of each item; the rest is shared evenly by all other classes.
-    accuracy : array (N, A, T)
-        How often annotators are right on these classes.
-    elsewhere : array (A,)
-        How often they are right on the others.
-    n_classes : int
-        K, more than T.
+    `p` (N, T): probabilities of the likeliest classes of each item; the rest is shared evenly by all other classes.
+    `accuracy` (N, A, T): how often annotators are right on these classes.
+    `elsewhere` (A,): how often they are right on the others.
+    `n_classes`: K, more than T.
     """
     n_others = n_classes - p.shape[1]
     rest = np.maximum(1 - p.sum(1), 0.0)[:, None] / n_others  # of each other class
@@ -75,11 +65,9 @@ def _ratio(squares: Floats, sums: Floats) -> Floats:
 def confusion_matrices(accuracy: Floats, transitions: Floats | None) -> Floats:
     """Return P(answer l | class k) of annotators who are right this often (A, K); wrong answers are those of the crowd.
 
-    Parameters
-    ----------
-    accuracy : array (A, K)
-    transitions : array (K, K), optional
-        P(given | true) of the whole crowd; without it, and for a tenth in any case, wrong answers may be any class.
+    `accuracy` (A, K).
+    `transitions` (K, K): P(given | true) of the whole crowd; without it, and for a tenth in any case, wrong answers may
+        be any class.
     """
     k = accuracy.shape[1]
     even = (1 - np.eye(k)) / (k - 1)
@@ -96,12 +84,8 @@ def confusion_matrices(accuracy: Floats, transitions: Floats | None) -> Floats:
 def assign(gain: Floats, limit: int | None = None) -> tuple[NDArray[np.int64], Floats]:
     """Assign an annotator to each item, and return the gain; the last column is for anybody, as often as needed.
 
-    Parameters
-    ----------
-    gain : array (N, A + 1)
-        -inf where somebody may not answer an item.
-    limit : int, optional
-        Items for each annotator at most: an annotator who has more keeps those where the gain is largest.
+    `gain` (N, A + 1): -inf where somebody may not answer an item.
+    `limit`: items for each annotator at most: an annotator who has more keeps those where the gain is largest.
     """
     gain = gain.copy()
     rows, last = np.arange(len(gain)), gain.shape[1] - 1

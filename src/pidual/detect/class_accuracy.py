@@ -18,7 +18,6 @@ import pandas as pd
 
 from ..metrics import NORMAL_90
 from ..run.predictions import Predictions, label_column
-from .annotator_habits import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CROWD_ANSWERS, beta_interval, shrunk_share, sums
 
@@ -26,22 +25,16 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 CLASS_ANSWERS = 10.0  # a class is taken to have so many answers more than it has
+MIN_ANSWERS = 5  # an annotator must have given to a class, or to items of it, before anything is said about it
 LEAST_ITEMS = 1.0  # items of a class that an annotator must have labelled to be listed with it
 
 
 @dataclass(frozen=True)
 class ClassAccuracy:
-    """How annotators did on items of each class.
+    """How annotators did on items of each class."""
 
-    Parameters
-    ----------
-    own : Counts
-        A cell for every annotator and class that meet.
-    others : array (C,)
-        Share of right ones among all other annotators' labels of such items, shrunk towards that of all classes.
-    """
-
-    own: Counts
+    own: Counts  # a cell for every annotator and class that meet
+    # (C,), share of right ones among all other annotators' labels of such items, shrunk towards that of all classes
     others: Floats
 
     @classmethod

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.pi.kinds import short_name
+from ..data.pi.encoder import short_name
 from ..run.records.summary import Classes, ConfusedPair
-from .annotator_habits import MIN_ANSWERS
+from .class_accuracy import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CHANCE, chance_excess, sums
 from .items import ALL_CLASSES
@@ -35,12 +35,7 @@ MOST = 0.5
 def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> Classes:
     """Describe how the crowd labels the classes.
 
-    Parameters
-    ----------
-    counts : Counts
-    classes : list
-    people : bool
-        Whether annotators are known.
+    `people`: whether annotators are known.
     """
     found, names = counts.per("true", "given"), [str(name) for name in classes]
     of_class = found.by_class()[0]

@@ -100,17 +100,10 @@ def find_copies(
 ) -> tuple[Copies, Copies]:
     """Find pairs of annotators who agree more than their accuracies and the classes of the items allow.
 
-    Parameters
-    ----------
-    item, annotator, given : int array (N,)
-        Codes of items, annotators and labels; no annotator has two answers to one item.
-    p : array (n, K)
-        Probability of each class of the items by their input alone, out of sample; the same row for all without inputs.
-
-    Returns
-    -------
-    Copies, Copies
-        Pairs who copy, and pairs of whom nothing can say whether they do.
+    `item`, `annotator`, `given` (N,): codes of items, annotators and labels; no annotator has two answers to one item.
+    `p` (n, K): probability of each class of the items by their input alone, out of sample; the same row for all without
+        inputs.
+    Returned: pairs who copy, and pairs of whom nothing can say whether they do.
     """
     item, who, given = (np.asarray(values).astype(np.int64) for values in (item, annotator, given))
     first, second = answer_pairs(item, who)
@@ -200,12 +193,8 @@ def clusters(a: Ints, b: Ints, size: int) -> Ints:
 class _Crowd:
     """What the answers are worth and the items are, where each cluster of candidates is one voter.
 
-    Parameters
-    ----------
-    item, who, given, p
-        As for `find_copies`.
-    voter : int array (A,)
-        Of each annotator.
+    `item`, `who`, `given`, `p`: as for `find_copies`.
+    `voter` (A,): of each annotator.
     """
 
     def __init__(self, item: Ints, who: Ints, voter: Ints, given: Ints, p: npt.NDArray[Any]):
@@ -274,12 +263,8 @@ class LatentClassModel:
     ) -> tuple[Floats, Floats]:
         """Return the posterior (n, K) of all items, and the log-likelihood of the answers to each.
 
-        Parameters
-        ----------
-        shape : (n, K)
-        n_voters : int
-        never_wrong : bool array (n_voters,), optional
-            Voters who are taken to be right.
+        `shape` (n, K).
+        `never_wrong` (n_voters,): voters who are taken to be right.
         """
         from scipy.sparse import csr_array
 

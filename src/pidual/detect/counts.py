@@ -18,39 +18,25 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Counts:
-    """Expected numbers of answers: a cell for all that have the same codes, in ascending order.
+    """Expected numbers of answers: a cell for all that have the same codes, in ascending order."""
 
-    Parameters
-    ----------
-    who, true, given : int array (C,)
-        Codes of the annotator, of the class of the item, and of the given label; 0 along an axis that is summed over.
-    n, right : array (C,)
-        Answers, and right ones among them.
-    cell : int array
-        The cell of each answer that was counted.
-    n_classes : int
-    """
-
+    # who, true, given: (C,), codes of the annotator, of the class of the item, and of the given label; 0 along an axis
+    # that is summed over
     who: Ints
     true: Ints
     given: Ints
+    # n, right: (C,), answers, and right ones among them
     n: Floats
     right: Floats
-    cell: Ints
+    cell: Ints  # the cell of each answer that was counted
     n_classes: int
 
     @classmethod
     def of(cls, who: npt.ArrayLike | None, given: npt.ArrayLike, truth: Truth, n_classes: int) -> "Counts":
         """Count answers by what their items may be.
 
-        Parameters
-        ----------
-        who : int array (N,) or None
-            Codes of the annotators; None where they are not known.
-        given : int array (N,)
-            Codes of the given labels.
-        truth : Truth
-        n_classes : int
+        `who` (N,): codes of the annotators; None where they are not known.
+        `given` (N,): codes of the given labels.
         """
         said = np.asarray(given).astype(np.int64)[truth.row]
         people = np.zeros_like(said) if who is None else np.asarray(who).astype(np.int64)[truth.row]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import is_moment, numbers, value_text
+from ..data.pi.encoder import is_moment, numbers, value_text
 from ..run.records.summary import PIDirection
 from .gold import Known
 from .gold.estimates import t_quantile
@@ -66,21 +66,11 @@ def find_directions(
 ) -> list[PIDirection]:
     """Find which way PI columns move answers, what is beyond chance first, and the largest first.
 
-    Parameters
-    ----------
-    pi : DataFrame (R rows)
-        The columns, with their raw values.
-    label, item : int array (R,)
-        Codes.
-    deserved : Deserved
-    classes : sequence
-
-    Returns
-    -------
-    list of PIDirection
-        For each column of numbers its highest third against its lowest, where gold shows most; for each other column
-        its frequent values against all others. Of two classes the one that is said more often. Without gold a column
-        whose values hardly differ among the answers to an item has none.
+    `pi` (R rows): the columns, with their raw values.
+    `label`, `item` (R,): codes.
+    Returned: for each column of numbers its highest third against its lowest, where gold shows most; for each other
+        column its frequent values against all others. Of two classes the one that is said more often. Without gold a
+        column whose values hardly differ among the answers to an item has none.
     """
     (n, k), labels, items = deserved.p.shape, np.asarray(label).astype(np.int64), np.asarray(item).astype(np.int64)
     every = -(-n * k // MAX_NUMBERS)

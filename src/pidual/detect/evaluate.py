@@ -69,13 +69,8 @@ def find_false_claims(
 
     A consensus or a list that is better than stated is no contradiction.
 
-    Parameters
-    ----------
-    predictions : Predictions
-    full, unaided : arrays (N,)
-        Probability that each label is right, counted in full, and not at all.
-    bounds : array (2, N)
-        The former, at the least and at the most that may be stated.
+    `full`, `unaided` (N,): probability that each label is right, counted in full, and not at all.
+    `bounds` (2, N): the former, at the least and at the most that may be stated.
     """
     known, y, item = np.flatnonzero(predictions.is_checked), predictions.y, predictions.item
     one = known[np.unique(item[known], return_index=True)[1]]

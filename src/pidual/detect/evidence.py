@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .annotator_habits import MIN_ANSWERS
+from .class_accuracy import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CHANCE, CROWD_ANSWERS, chance_excess
 
@@ -25,14 +25,9 @@ LIFT = 1.5  # how many times more frequent than usual, to be worth saying
 def annotator_part(rows: Ints, names: Array, counts: Counts) -> Part:
     """Return how this annotator does on this class beside the others, else on all classes, where clearly worse.
 
-    Parameters
-    ----------
-    rows : int array (R,)
-        The issues.
-    names : array (K,)
-        Names of the classes.
-    counts : Counts
-        All answers, by the consensus of their items.
+    `rows` (R,): the issues.
+    `names` (K,): names of the classes.
+    `counts`: all answers, by the consensus of their items.
     """
     texts, weights = _on_class(rows, names, counts)
     general, general_weights = _overall(rows, counts.per("who"), counts.cell)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import is_moment, is_number, numbers
+from ..data.pi.encoder import is_moment, is_number, numbers
 from .intervals import chance_excess, sums
 
 Floats = npt.NDArray[np.float64]
@@ -37,33 +37,20 @@ MAX_SORTED = 500_000  # rows from which percentiles are taken
 
 @dataclass
 class InformativeColumn:
-    """A PI column, and which of its values are informative.
-
-    Parameters
-    ----------
-    name : str
-    code : int array (N,)
-        Which of the B values, or tails, each row has; -1 where it is in none.
-    categories : list or None
-        The values, of a column that has them.
-    ordered : array
-        Its numbers in order, or evenly spaced ones of them.
-    n, wrong, expected, variance, cluster : array (B,)
-        Rows, wrong answers, expected wrong answers, the variance of their number by chance, and how many answers are
-        wrong together.
-    is_informative : bool array (B,)
-    """
+    """A PI column, and which of its values are informative."""
 
     name: str
-    code: Ints
-    categories: list[Any] | None
-    ordered: Floats
+    code: Ints  # (N,), which of the B values, or tails, each row has; -1 where it is in none
+    categories: list[Any] | None  # the values, of a column that has them
+    ordered: Floats  # its numbers in order, or evenly spaced ones of them
+    # n, wrong, expected, variance, cluster: (B,), rows, wrong answers, expected wrong answers, the variance of their
+    # number by chance, and how many answers are wrong together
     n: Ints
     wrong: Floats
     expected: Floats
     variance: Floats
     cluster: Floats
-    is_informative: npt.NDArray[np.bool_]
+    is_informative: npt.NDArray[np.bool_]  # (B,)
 
     @property
     def share(self) -> Floats:
@@ -141,14 +128,9 @@ def find_informative(
 ) -> list[InformativeColumn]:
     """Find which values of which PI columns indicate wrong answers.
 
-    Parameters
-    ----------
-    pi : DataFrame (N rows)
-        The columns, with their raw values.
-    wrong : bool array (N,)
-        Which answers are wrong.
-    annotator, item : int array (N,), optional
-        Codes.
+    `pi` (N rows): the columns, with their raw values.
+    `wrong` (N,): which answers are wrong.
+    `annotator`, `item` (N,): codes.
     """
     answers = WrongAnswers.of(wrong, annotator, item)
     found = [answers.test(str(name), pi[name]) for name in pi]

@@ -32,13 +32,8 @@ def chance_excess(variance: npt.ArrayLike, chance: float, largest: npt.ArrayLike
 
     It holds for any number of terms, however few, if they are independent or drawn without replacement.
 
-    Parameters
-    ----------
-    variance : array
-        Variance of the sum.
-    chance : float
-    largest : array
-        By how much a single term can exceed its expectation.
+    `variance`: variance of the sum.
+    `largest`: by how much a single term can exceed its expectation.
     """
     log = -np.log(chance)
     jump = np.asarray(largest, np.float64) * log / 3

@@ -27,29 +27,14 @@ LEAST_LIKELY = 0.05  # classes that are less likely are not counted as what an i
 
 @dataclass
 class Posteriors:
-    """What is kept of the posteriors of all items, which come a chunk at a time.
+    """What is kept of the posteriors of all items, which come a chunk at a time."""
 
-    Parameters
-    ----------
-    label : int array (n,)
-        Code of the most likely class of every item.
-    quality : array (n,)
-        Its probability.
-    p : array (n, K), or (n, 5)
-        Probability of every class, or of the five most likely ones.
-    top : int array (n, 5), optional
-        Codes of these, most likely first; None where `p` has all classes.
-    votes : array (n,)
-        Votes that the answers to every item count as.
-    stated : array (2, n)
-        Probability of the most likely class, at the least and at the most that may be stated.
-    """
-
-    label: Ints
-    quality: npt.NDArray[np.float32]
-    p: npt.NDArray[np.float32]
-    top: npt.NDArray[np.int32] | None
-    votes: npt.NDArray[np.float32]
+    label: Ints  # (n,), code of the most likely class of every item
+    quality: npt.NDArray[np.float32]  # (n,), its probability
+    p: npt.NDArray[np.float32]  # (n, K) (n, 5), probability of every class, or of the five most likely ones
+    top: npt.NDArray[np.int32] | None  # (n, 5), codes of these, most likely first; None where `p` has all classes
+    votes: npt.NDArray[np.float32]  # (n,), votes that the answers to every item count as
+    # (2, n), probability of the most likely class, at the least and at the most that may be stated
     stated: npt.NDArray[np.float32]
 
     @classmethod
@@ -77,11 +62,8 @@ class Posteriors:
     def put(self, items: Ints, posterior: npt.NDArray[np.floating[Any]]) -> None:
         """Keep what is needed of some items.
 
-        Parameters
-        ----------
-        items : int array (B,)
-            Which items.
-        posterior : array (B, K)
+        `items` (B,): which items.
+        `posterior` (B, K).
         """
         label = posterior.argmax(1)
         self.label[items], self.quality[items] = label, posterior[np.arange(len(items)), label]
@@ -107,21 +89,11 @@ def largest(p: npt.NDArray[np.floating[Any]], n: int) -> Ints:
 
 @dataclass(frozen=True)
 class Truth:
-    """What the items of annotations may be: one entry for each annotation and likely class.
+    """What the items of annotations may be: one entry for each annotation and likely class."""
 
-    Parameters
-    ----------
-    row : int array (E,)
-        Position of the annotation.
-    label : int array (E,)
-        Code of the class.
-    weight : array (E,)
-        Its probability.
-    """
-
-    row: Ints
-    label: Ints
-    weight: Floats
+    row: Ints  # (E,), position of the annotation
+    label: Ints  # (E,), code of the class
+    weight: Floats  # (E,), its probability
 
     @classmethod
     def of(cls, predictions: Predictions, posteriors: Posteriors | None) -> "Truth":
@@ -140,10 +112,7 @@ class Truth:
     def by_posterior(cls, item: npt.ArrayLike, posteriors: Posteriors) -> "Truth":
         """Take every class that is likely enough, and the most likely one.
 
-        Parameters
-        ----------
-        item : int array (N,)
-            Code of every annotation's item, by which the posteriors are ordered.
+        `item` (N,): code of every annotation's item, by which the posteriors are ordered.
         """
         kept = posteriors.p >= LEAST_LIKELY
         kept[np.arange(len(kept)), posteriors.p.argmax(1)] = True

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import value_text, words
+from ..data.pi.encoder import value_text, words
 from ..metrics import NORMAL_95, wilson_interval
 from ..run.predictions import Predictions
 from .directions import Deserved
@@ -35,13 +35,8 @@ def add_gold(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Add what gold items say to the tables of annotators, and of these by class; without gold they are as they were.
 
-    Parameters
-    ----------
-    annotators, by_class : DataFrame
-        By `describe_annotators` and `describe_annotator_classes`.
-    predictions : Predictions
-        One row of each answer.
-    deserved : Deserved, optional
+    `annotators`, `by_class`: by `describe_annotators` and `describe_annotator_classes`.
+    `predictions`: one row of each answer.
     """
     who = predictions.annotator
     if deserved is None or who is None or not (deserved.truth >= 0).any():
@@ -67,16 +62,8 @@ def _columns(found: pd.DataFrame, place: Any) -> dict[str, Floats]:
 def describe_by_gold(who: npt.ArrayLike, label: npt.ArrayLike, item: npt.ArrayLike, deserved: Deserved) -> pd.DataFrame:
     """Estimate how each annotator does, with intervals, where they answered at least five gold items.
 
-    Parameters
-    ----------
-    who, label, item : int arrays (R,)
-        Codes of who gave each answer, of the answer, and of its item.
-    deserved : Deserved
-
-    Returns
-    -------
-    DataFrame
-        annotator; name (kappa, sensitivity or specificity); class, its code, -1 of kappa; value, low and high.
+    `who`, `label`, `item` (R,): codes of who gave each answer, of the answer, and of its item.
+    Returned: annotator; name (kappa, sensitivity or specificity); class, its code, -1 of kappa; value, low and high.
     """
     people, labels, items = (np.asarray(codes).astype(np.int64) for codes in (who, label, item))
     k, order, rows = deserved.p.shape[1], np.argsort(people, kind="stable"), []
@@ -155,14 +142,9 @@ def find_order(predictions: Predictions) -> str | None:
 def add_orders(annotators: pd.DataFrame, predictions: Predictions, column: str | None) -> pd.DataFrame:
     """Add how often annotators answer the same in two orders, where some were asked about an item in both.
 
-    Parameters
-    ----------
-    annotators : DataFrame
-        By `describe_annotators`.
-    predictions : Predictions
-        Every answer, also where one person gave several to an item.
-    column : str, optional
-        The PI column that says in which order things were shown.
+    `annotators`: by `describe_annotators`.
+    `predictions`: every answer, also where one person gave several to an item.
+    `column`: the PI column that says in which order things were shown.
     """
     annotators = annotators.drop(columns=[name for name in annotators if str(name).startswith("order_")])
     if column is None or predictions.annotator is None:
@@ -189,18 +171,10 @@ def describe_orders(
 ) -> pd.DataFrame:
     """Compare answers by one annotator to one item in two orders.
 
-    Parameters
-    ----------
-    who, label, item, order : int arrays (R,)
-        Codes; an order of -1 is not known.
-    n_classes : int
-
-    Returns
-    -------
-    DataFrame
-        By code of the annotator: order_pairs, order_agreement (the share that is the same) with its interval, and of
-        the class that depends most on the order: class, place (0: said more often in the first of two orders, 1: in the
-        second) and order_shift (how much more often) with its interval.
+    `who`, `label`, `item`, `order` (R,): codes; an order of -1 is not known.
+    Returned: by code of the annotator: order_pairs, order_agreement (the share that is the same) with its interval, and
+        of the class that depends most on the order: class, place (0: said more often in the first of two orders, 1: in
+        the second) and order_shift (how much more often) with its interval.
     """
     answers = pd.DataFrame({"who": who, "item": item, "order": order, "label": label}).astype(np.int64)
     answers = answers[answers["order"] >= 0].drop_duplicates(["who", "item", "order"], keep="last")

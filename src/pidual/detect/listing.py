@@ -20,28 +20,16 @@ FIRST = ("row", "item", "text", "given_label", "consensus_label", "label_quality
 
 @dataclass(frozen=True)
 class Choice:
-    """What to list; by default the labels that look wrong.
+    """What to list; by default the labels that look wrong."""
 
-    Parameters
-    ----------
-    cutoff : float, optional
-        Instead: labels of lower quality than this.
-    budget : int, optional
-        Instead: this many labels of lowest quality.
-    per_class : int or float, optional
-        Instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up).
-    classes, annotators : list
-        List only labels of these classes, and only those by these annotators.
-    resting : bool
-        Instead: the labels that rest on their own answer.
-    """
-
-    cutoff: float | None = None
-    budget: int | None = None
+    cutoff: float | None = None  # instead: labels of lower quality than this
+    budget: int | None = None  # instead: this many labels of lowest quality
+    # instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up)
     per_class: float | None = None
+    # classes, annotators: list only labels of these classes, and only those by these annotators
     classes: tuple[Any, ...] = ()
     annotators: tuple[Any, ...] = ()
-    resting: bool = False
+    resting: bool = False  # instead: the labels that rest on their own answer
 
     def __post_init__(self) -> None:
         given = [name for name in ("cutoff", "budget", "per_class") if getattr(self, name) is not None]
@@ -65,13 +53,8 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
 
     With `per_class` the rows come by their place within their class, so that a rare class is not at the end.
 
-    Parameters
-    ----------
-    predictions : Predictions
-        Marked.
-    choice : Choice
-    about : Series of text, optional
-        What items are about, by row of the table: the column text.
+    `predictions`: marked.
+    `about`: what items are about, by row of the table: the column text.
     """
     rows = _choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()

@@ -21,22 +21,13 @@ Ints = NDArray[np.int64]
 def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
     """Find the items where one more answer is worth most, and who should give it.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    budget : int
-        Number of answers to ask for, one per item.
-    per_annotator : int, optional
-        Largest number of answers from one annotator.
-
-    Returns
-    -------
-    DataFrame
-        item; annotator, one who has not answered it yet, missing where that is best asked of somebody new; accuracy,
-        how often that annotator is expected to be right on this item; consensus_label and consensus_quality as they
-        are; num_annotations; error, the Brier score that the posterior expects of itself; gain, by how much one answer
-        is expected to lower it, most first. Items where it is 0 are left out.
+    `run`: a finished run.
+    `budget`: number of answers to ask for, one per item.
+    `per_annotator`: largest number of answers from one annotator.
+    Returned: item; annotator, one who has not answered it yet, missing where that is best asked of somebody new;
+        accuracy, how often that annotator is expected to be right on this item; consensus_label and consensus_quality
+        as they are; num_annotations; error, the Brier score that the posterior expects of itself; gain, by how much one
+        answer is expected to lower it, most first. Items where it is 0 are left out.
     """
     for name, value in {"budget": budget, "per_annotator": per_annotator}.items():
         if value is not None and value < 1:

@@ -22,19 +22,11 @@ Ints = NDArray[np.int64]
 def next_gold(run: RunFiles, n: int, about: "pd.Series[Any]") -> pd.DataFrame:
     """Choose items to have checked, evenly over what is stated of their consensus; see `gold.choose_items`.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run; the same run and decisions give the same items, none of known class.
-    n : int
-        Number of items.
-    about : Series
-        Texts of items by row of predictions.
-
-    Returns
-    -------
-    DataFrame
-        item; text, if there is one of any of them; truth, empty. In random order: the first ones are a sample, too.
+    `run`: a finished run; the same run and decisions give the same items, none of known class.
+    `n`: number of items.
+    `about`: texts of items by row of predictions.
+    Returned: item; text, if there is one of any of them; truth, empty. In random order: the first ones are a sample,
+        too.
     """
     if run.summary.label_sets is not None:
         raise UsageError("Known classes of items (gold) cannot be used for sets of labels; leave --gold out.")

@@ -27,14 +27,9 @@ POINTS = 40  # of the curve
 def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> Rate:
     """Estimate the share of wrong labels, and the range that may be stated.
 
-    Parameters
-    ----------
-    item : int array (N,)
-        Codes of the items.
-    quality : array (N,)
-        Probability that each label is right, where it counts half.
-    stated : array (2, N)
-        The same in full, at the least and at the most that may be stated.
+    `item` (N,): codes of the items.
+    `quality` (N,): probability that each label is right, where it counts half.
+    `stated` (2, N): the same in full, at the least and at the most that may be stated.
     """
     wrong = 1 - np.asarray(quality, np.float64)
     if not len(wrong):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
+from ..data.pi.encoder import MILLISECONDS, is_moment, short_name, value_text, words
 from ..run.predictions import Predictions, join_parts
 from .counts import Counts
 from .evidence import Ints, Part, annotator_part, own_record, pair_part
@@ -33,17 +33,9 @@ def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str,
 
     The gate is no part: the quality is a posterior, from which it follows.
 
-    Parameters
-    ----------
-    predictions : Predictions
-    is_issue : bool array (N,)
-        Which labels to explain.
-
-    Returns
-    -------
-    dict of lists of str
-        By name of the part: label (what the consensus says instead), votes (what the item's other labels and its input
-        say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
+    `is_issue` (N,): which labels to explain.
+    Returned: by name of the part: label (what the consensus says instead), votes (what the item's other labels and its
+        input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
         classes), pi; and whole, all of it with `label` first and then what weighs most. One text per issue, in row
         order; "" where there is nothing to say. There are no parts without issues.
     """

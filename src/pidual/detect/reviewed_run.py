@@ -38,18 +38,15 @@ def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.Da
     return counts.sort_values("row")[["row", "label", "num_decisions"]].reset_index(drop=True)
 
 
-def _new_decisions(run: RunFiles) -> pd.DataFrame:
-    """Return the decisions that the run itself has not used: of one made with `fit --from`, those made since."""
-    reviews, until = read_decisions(run), run.config.source.decided_until
-    return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
-
-
 def calibrate_run(run: RunFiles) -> GoldEstimates | None:
     """Learn from decisions of reviewers about all items and labels of a run; None where they are on too few items.
 
     What is corrected is what the run has stored: the posterior of items, and the quality of labels.
     """
-    classes, predictions, items = decided_classes(run, _new_decisions(run)), run.predictions, run.items
+    reviews, until = read_decisions(run), run.config.source.decided_until
+    if until is not None:  # of a run made with `fit --from`, only the decisions made since
+        reviews = reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
+    classes, predictions, items = decided_classes(run, reviews), run.predictions, run.items
     if len(classes) < LEAST_DECIDED:
         return None
     item, given = np.asarray(predictions.item, np.int64), np.asarray(predictions.given, np.int64)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..data.pi.kinds import short_name
+from ..data.pi.encoder import short_name
 from ..run.records.config import Config
 from ..run.records.state import Event
 from ..run.records.summary import (
@@ -19,6 +19,7 @@ from ..run.records.summary import (
     FromRun,
     GoldEstimates,
     PIDirection,
+    PIWorth,
     Rate,
     Summary,
     Verdict,
@@ -108,6 +109,8 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
         lines += describe_decisions(summary.from_run)
     if summary.valid_accuracy is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary.valid_accuracy:.1%}.")
+    if summary.pi_worth:
+        lines.append(describe_worth(summary.pi_worth))
     if summary.evaluation is not None:
         lines += _describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
     told = [describe_direction(each) for each in (summary.pi_directions or [])[:1] if each.tells]
@@ -276,6 +279,16 @@ def describe_expected(share: float) -> str:
     return text if text.startswith(("over", "under")) else f"about {text}"
 
 
+def describe_worth(found: Sequence[PIWorth]) -> str:
+    """Describe what PI was worth, by a fit with shuffled PI."""
+    said = ", and ".join(
+        f"{each.own:.1%} agreement with {each.what}, {each.shuffled:.1%} with PI shuffled (95% interval of the "
+        f"difference: {100 * each.difference_low:+.1f} to {100 * each.difference_high:+.1f} points)"
+        for each in found
+    )
+    return f"What PI was worth, on {found[0].n_items:,} held-out items: {said}."
+
+
 def describe_copies(record: CopyGroup) -> str:
     """Describe a cluster of annotators who copy each other, a record of `Copies.describe`."""
     names, n = record.annotators, len(record.annotators)
@@ -290,13 +303,8 @@ def describe_copies(record: CopyGroup) -> str:
 def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, int] | None) -> list[str]:
     """Explain the result to a reader of the report.
 
-    Parameters
-    ----------
-    summary : Summary
-    n, n_issues : int
-        Labels, and those that look wrong.
-    checked : two int, optional
-        Of the labels that look wrong, those that are known to be, and those for which it is known.
+    `n`, `n_issues`: labels, and those that look wrong.
+    `checked`: of the labels that look wrong, those that are known to be, and those for which it is known.
     """
     accuracy = summary.valid_accuracy
     found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
@@ -315,6 +323,8 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
             f"On labels held out from training, the model agrees with the given label {percent(accuracy)} of the time. "
             "Those labels contain mistakes too, so even a perfect model would not reach 100% here."
         )
+    if summary.pi_worth:
+        found.append(describe_worth(summary.pi_worth))
     if checked is not None:
         found.append(
             f"According to clean labels, used for checking only, {count(checked[0])} of the {count(checked[1])} "

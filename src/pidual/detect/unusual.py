@@ -17,19 +17,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Usual:
-    """What is usual in a class, by column.
+    """What is usual in a class, by column."""
 
-    Parameters
-    ----------
-    median, scale : arrays (D,)
-        The scale is the robust standard deviation: 1.4826 times the median absolute deviation, 1.2533 times the mean
-        one where more than half are alike, and 0 where all are.
-    low, high : arrays (D,)
-        The 10th and the 90th percentile.
-    """
-
+    # median, scale: (D,), the scale is the robust standard deviation: 1.4826 times the median absolute deviation,
+    # 1.2533 times the mean one where more than half are alike, and 0 where all are
     median: Floats
     scale: Floats
+    # low, high: (D,), the 10th and the 90th percentile
     low: Floats
     high: Floats
 
@@ -59,14 +53,9 @@ class Usual:
 def members_of(code: int, likely: NDArray[np.integer[Any]], most: int = MOST) -> NDArray[np.int64]:
     """Return evenly spaced inputs that are likely of a class, or of any class where it has few.
 
-    Parameters
-    ----------
-    code : int
-        The class.
-    likely : array of int
-        The likely class of every input, -1 where there is none.
-    most : int
-        How many inputs at most.
+    `code`: the class.
+    `likely`: the likely class of every input, -1 where there is none.
+    `most`: how many inputs at most.
     """
     members = np.flatnonzero(likely == code)
     if len(members) < FEWEST:

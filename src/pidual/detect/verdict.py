@@ -74,16 +74,10 @@ def find_chance(
 
     Where that may be chance and need not be, it is a doubt if nothing but f can tell which labels are wrong.
 
-    Parameters
-    ----------
-    own, given : arrays (N,)
-        f's probability of the label of each held-out row, and the label.
-    shuffled, shuffled_labels : arrays (N,)
-        The same with the labels shuffled among the rows.
-    answers_alone : bool
-        Whether items have several answers, which count without f.
-    what : str
-        What f reads, for the message: "inputs", or given "probabilities".
+    `own`, `given` (N,): f's probability of the label of each held-out row, and the label.
+    `shuffled`, `shuffled_labels` (N,): the same with the labels shuffled among the rows.
+    `answers_alone`: whether items have several answers, which count without f.
+    `what`: what f reads, for the message: "inputs", or given "probabilities".
     """
     if len(given) < FEW_LABELS:
         return None, None
@@ -145,13 +139,8 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
 def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str] | None = None) -> str | None:
     """Warn if nearly every label is given back, as it is by what was made from the labels.
 
-    Parameters
-    ----------
-    agrees : bool array (N,)
-        Which held-out labels f, or given probabilities, favour.
-    answers_per_item : float
-    columns : sequence of str, optional
-        Columns of x that alone give the label away, or that of most answers; None where probabilities are given.
+    `agrees` (N,): which held-out labels f, or given probabilities, favour.
+    `columns`: columns of x that alone give the label away, or that of most answers; None where probabilities are given.
     """
     n, favoured, several = len(agrees), int(agrees.sum()), answers_per_item >= FEW_ANSWERS
     given_back = n >= GIVEN_BACK_LABELS and favoured >= GIVEN_BACK * n and not several

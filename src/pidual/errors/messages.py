@@ -48,8 +48,8 @@ def printable(text: str, keep: str = "") -> str:
     keep : str
         Control characters to leave as they are, such as the ends of lines.
     """
-    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 
+    def spelled(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode("ascii")
 
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return _CONTROL.sub(spelled, text)

@@ -11,7 +11,12 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows: processes do not know about each other there
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
@@ -99,3 +104,19 @@ def without_passwords(text: str) -> str:
     text = re.sub(r"(\b(?!abfss?\b)\w+://)[^/\s:@]+@", r"\1***@", text)  # a token; abfs has its container there
     words = "pass|pwd|secret|token|key|sig|credential"
     return re.sub(rf"(?i)([?&][^=&\s]*(?:{words})[^=&\s]*=)[^&\s'\"]+", r"\1***", text)
+
+
+def lock(file: IO[Any] | int) -> bool:
+    """Hold an open file against other processes; False where the system, or the file's file system, has no locks.
+
+    Raises BlockingIOError where another process holds it.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True

@@ -24,8 +24,8 @@ from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.pictures import PictureMixture, is_picture
 from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
+from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
-from ..learn.engine.history import Record
 from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
@@ -46,25 +46,14 @@ Asked = Callable[[Ints], Floats]  # from items, numbered as in `Rows.groups`, to
 
 @dataclass(kw_only=True)
 class ClosedFit(Fitted):
-    """What was fitted without a training loop.
-
-    Parameters
-    ----------
-    answers : AnswerRows
-    judge : Judge
-    probabilities : callable
-        From items to their probabilities by fits that have not seen them.
-    untouched : callable, optional
-        The same by fits that what is said about them has not reached in any way, where these are others.
-    found : predict.Answers, optional
-        What was found about sets of labels, all classes together; see `label_sets`.
-    """
+    """What was fitted without a training loop."""
 
     answers: AnswerRows
     judge: Judge
-    probabilities: Asked
+    probabilities: Asked  # from items to their probabilities by fits that have not seen them
+    # the same by fits that what is said about them has not reached in any way, where these are others
     untouched: Asked | None
-    found: Any = None
+    found: Any = None  # what was found about sets of labels, all classes together; see `label_sets`
 
 
 class _Made(NamedTuple):
@@ -82,12 +71,8 @@ class _Made(NamedTuple):
 class _Inputs:
     """Rows of x, flat, picked when they are needed.
 
-    Parameters
-    ----------
-    x : array (n, ...)
-        May be a memory map.
-    rows : int array (m,)
-        Which of them.
+    `x` (n, ...): may be a memory map.
+    `rows` (m,): which of them.
     """
 
     def __init__(self, x: NDArray[Any], rows: Ints):
@@ -105,15 +90,10 @@ class _Inputs:
 def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel | None = None) -> ClosedFit:
     """Fit a job that has no network to train.
 
-    Parameters
-    ----------
-    job : Job
-        Its network is described in full afterwards.
-    session : Session, optional
-        Processes share the work of many inputs, and all have the same result. The first of them keeps rounds in the
-        store; one that is there is gone on from. Stopping is asked for after every round.
-    start : AnswerModel, optional
-        Where the answer model begins, if it has these annotators and PI.
+    `job`: its network is described in full afterwards.
+    `session`: processes share the work of many inputs, and all have the same result. The first of them keeps rounds in
+        the store; one that is there is gone on from. Stopping is asked for after every round.
+    `start`: where the answer model begins, if it has these annotators and PI.
     """
     session, started = session or Session(), time.monotonic()
     kept = job.train & (job.rows.weight.numpy() > 0)
@@ -181,10 +161,7 @@ class _Rounds:
         model, n = AnswerModel.empty(answers).flat(), found[1].position.epoch
         items = (answers.n_items, answers.n_classes)
         shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
-        wrong = shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
-        if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
-            wrong = "it is of no round, or holds numbers that are not finite"
-        if wrong:
+        if wrong := shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0]):
             raise RunError(f"{store.path} does not fit this run: {wrong}; {START_ANEW}.")
         return {name: value.double().numpy() for name, value in found[0].items()}
 
@@ -227,34 +204,18 @@ def _fit_rounds(
 
 @dataclass(frozen=True)
 class LearnedInputs:
-    """The items that f in closed form is fitted to: evenly spaced ones of many; all others are predicted.
+    """The items that f in closed form is fitted to: evenly spaced ones of many; all others are predicted."""
 
-    Parameters
-    ----------
-    items : int array (n,)
-        Which items, as numbered in `Rows.groups`.
-    said, index : Answers, int array
-        Their answers, and the positions of these among the rows.
-    x : inputs
-        Their different inputs.
-    row : int array (n,)
-        Which of these each item has.
-    number : int array (N,)
-        The place of each item among `items`, -1 where it is predicted; a copy of an item is judged as that.
-    every : inputs
-        The inputs of all N items.
-    pictures : PictureMixture, optional
-        What describes inputs that are pictures.
-    """
-
-    items: Ints
+    items: Ints  # (n,), which items, as numbered in `Rows.groups`
+    # said, index: their answers, and the positions of these among the rows
     said: Answers
     index: Ints
-    x: _Inputs
-    row: Ints
+    x: _Inputs  # their different inputs
+    row: Ints  # (n,), which of these each item has
+    # (N,), the place of each item among `items`, -1 where it is predicted; a copy of an item is judged as that
     number: Ints
-    every: _Inputs
-    pictures: PictureMixture | None
+    every: _Inputs  # the inputs of all N items
+    pictures: PictureMixture | None  # what describes inputs that are pictures
 
     @classmethod
     def of(

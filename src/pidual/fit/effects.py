@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
-from ..data.pi.kinds import is_moment, numbers
+from ..data.pi.encoder import is_moment, numbers
 from ..detect.informative import FEW_VALUES, TAILS, WrongAnswers, find_informative
 from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
@@ -35,23 +35,12 @@ def pi_effects(
 ) -> list[PIEffect]:
     """Return how likely a right answer is where a PI column is low, and where it is high, all else being as it is.
 
-    Parameters
-    ----------
-    model : AnswerModel
-    answers : AnswerRows
-        All annotations.
-    spec, frame, columns
-        How they are encoded, and what they are as they are.
-    truth : int array (N,)
-        Most likely class of each annotation's item.
-    learned : bool array (N,)
-        Which annotations may be looked at.
-
-    Returns
-    -------
-    list of PIEffect
-        For every column but the annotator; low and high are its values at the 10th and the 90th percentile, or the
-        categories of lowest and highest probability among the frequent ones. A column of more than 50 categories is
+    `answers`: all annotations.
+    `spec`, `frame`, `columns`: how they are encoded, and what they are as they are.
+    `truth` (N,): most likely class of each annotation's item.
+    `learned` (N,): which annotations may be looked at.
+    Returned: for every column but the annotator; low and high are its values at the 10th and the 90th percentile, or
+        the categories of lowest and highest probability among the frequent ones. A column of more than 50 categories is
         left out, as these may be names.
     """
     known = np.flatnonzero(learned)
@@ -129,14 +118,9 @@ def with_uncertainty(
     The interval has the width of that of a plain comparison: of rows with low values and rows with high values, or of
     the two categories, each answer beside the same annotator's others; answers to one item count together.
 
-    Parameters
-    ----------
-    effects : sequence of tuple
-        Of each column: name, low and high value, and how likely an answer is right at these.
-    frame : DataFrame (N rows)
-        Item, label, PI columns and, where known, annotator.
-    truth : int array (N,)
-        Most likely class of every row's item.
+    `effects`: of each column: name, low and high value, and how likely an answer is right at these.
+    `frame` (N rows): item, label, PI columns and, where known, annotator.
+    `truth` (N,): most likely class of every row's item.
     """
     wrong = frame["label"].cat.codes.to_numpy() != truth
     who = frame["annotator"].cat.codes.to_numpy() if "annotator" in frame else None

@@ -14,9 +14,9 @@ from ..detect.gold import LEAST_GOLD
 from ..detect.sentences import describe_copies
 from ..errors import UsageError
 from ..learn.engine import Callback, Fitted, Progress, Session, fit
+from ..learn.engine.callbacks import Record, append_record, write_history
 from ..learn.engine.fit import Trainer
-from ..learn.engine.history import Record, append_record, write_history
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from .closed import fit_closed
 from .gold import Gold
 from .label_sets import fit_sets
@@ -36,14 +36,8 @@ def fit_and_predict(
 
     Items of known class, if they are enough, correct what is said: see `gold`.
 
-    Parameters
-    ----------
-    job : Job
-    fit_part : callable
-        Fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
-    fabric : Fabric
-    progress : Progress, optional
-        Notes who copies.
+    `fit_part`: fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
+    `progress`: notes who copies.
     """
     if job.n_gold < LEAST_GOLD:
         return _fit_merged(job, fit_part, fabric, progress)

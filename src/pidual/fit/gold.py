@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..detect import Posteriors
 from ..detect.gold import LEAST_GOLD, Calibrator, Evidence, GoldFound, Known, held_out
 from ..learn.answers.model import Answers as SaidAnswers
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..metrics import OWN_WEIGHT
 from .predict import Answers, Judging, RowScores, group_of_rows
 from .prepare import Job
@@ -45,27 +45,13 @@ class _Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Gold:
-    """The items of known class, and who judges each item.
+    """The items of known class, and who judges each item."""
 
-    Parameters
-    ----------
-    job : Job
-        That knows their classes.
-    truth : int array (N,)
-        Class of each item where it is known, else -1.
-    judges : list of Judging
-        Fits that do not know the classes of the items that they judge.
-    judged_by : int array (N,)
-        Number of the one that judges each item.
-    stated : two float
-        Share of wrong labels and accuracy of the consensus, as they are stated without gold.
-    """
-
-    job: Job
-    truth: Ints
-    judges: list[Judging]
-    judged_by: Ints
-    stated: tuple[float, float]
+    job: Job  # that knows their classes
+    truth: Ints  # (N,), class of each item where it is known, else -1
+    judges: list[Judging]  # fits that do not know the classes of the items that they judge
+    judged_by: Ints  # (N,), number of the one that judges each item
+    stated: tuple[float, float]  # share of wrong labels and accuracy of the consensus, as they are stated without gold
 
     @classmethod
     def of(cls, job: Job, untold: Answers) -> "Gold":

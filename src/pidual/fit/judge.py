@@ -37,7 +37,6 @@ from ..run.records.summary import (
     Detection,
     GoldEstimates,
     Guard,
-    PIDirection,
     Rate,
     Summary,
     Verdict,
@@ -51,25 +50,14 @@ CLOSED_GATE = 0.05  # a mean gate below it explains next to nothing
 
 @dataclass
 class Results:
-    """What a fit says about the labels.
+    """What a fit says about the labels."""
 
-    Parameters
-    ----------
-    predictions : Predictions
-        One row per annotation; those that look wrong are marked, with the reason.
-    items, annotators : DataFrame, optional
-        One row per item, and per annotator where these are known.
-    summary : Summary
-        What summary.json holds.
-    annotator_classes : DataFrame, optional
-        One row per annotator and true class.
-    """
-
-    predictions: Predictions
+    predictions: Predictions  # one row per annotation; those that look wrong are marked, with the reason
+    # items, annotators: one row per item, and per annotator where these are known
     items: pd.DataFrame
     annotators: pd.DataFrame | None
-    summary: Summary
-    annotator_classes: pd.DataFrame | None = None
+    summary: Summary  # what summary.json holds
+    annotator_classes: pd.DataFrame | None = None  # one row per annotator and true class
 
 
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
@@ -97,6 +85,11 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     deserved = Deserved.of(posteriors, None if answers.gold is None else answers.gold.known)
     counts = Counts.of_predictions(counted, posteriors)
     agreement, classes = _describe_people(counted, counts)
+    directions = None
+    if deserved is not None:
+        columns = predictions.frame[[name for name in predictions.pi_columns if name != "annotator"]]
+        said = predictions.given, predictions.item
+        directions = find_directions(columns, *said, deserved, predictions.classes)
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
     summary = Summary(
         n_issues=predictions.n_issues,
@@ -117,7 +110,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         classes=classes,
         pi_health=job.pi_health,
         pi_effects=effects,
-        pi_directions=None if deserved is None else _find_directions(predictions, deserved),
+        pi_directions=directions,
         agreement=agreement,
         copies=job.copies,
         gold=gold,
@@ -131,12 +124,6 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
         annotators, by_class = add_gold(annotators, by_class, counted, deserved)
         annotators = add_orders(annotators, predictions, find_order(predictions))
     return Results(predictions, items, annotators, summary, by_class)
-
-
-def _find_directions(predictions: Predictions, deserved: Deserved) -> list[PIDirection]:
-    """Find which way PI other than the annotator moves answers."""
-    columns = predictions.frame[[name for name in predictions.pi_columns if name != "annotator"]]
-    return find_directions(columns, predictions.given, predictions.item, deserved, predictions.classes)
 
 
 def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:

@@ -44,11 +44,7 @@ FETCHING = (  # options of other libraries that read files or the network; a run
 def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
     """Load the trained method of a run, and the arrays its inputs are made with.
 
-    Parameters
-    ----------
-    run : RunFiles
-    weights : "selected" or "last"
-        Of which epoch.
+    `weights` ("selected" or "last"): of which epoch.
     """
     if weights not in WEIGHTS:
         raise UsageError(f"weights must be one of {', '.join(WEIGHTS)}, not {quoted(weights)}.")
@@ -149,10 +145,7 @@ class WithoutMemory(TorchFunctionMode):
 
     Tensors made of numbers, and single random ones, are as usual: constructors compute with them.
 
-    Parameters
-    ----------
-    most : int
-        More tensors than this are not made; it is a RuntimeError to ask for them.
+    `most`: more tensors than this are not made; it is a RuntimeError to ask for them.
     """
 
     def __init__(self, most: int) -> None:
@@ -181,16 +174,10 @@ def predict_inputs(
 ) -> pd.DataFrame:
     """Predict new inputs: item, predicted_label, predicted_probability, and a probability for every class.
 
-    Parameters
-    ----------
-    trained : tuple
-        What `load_method` returns.
-    model : Model
-        model.json of its run.
-    source : path or array
-        Inputs of the kind the run was fitted with.
-    embed, progress
-        As for `load_inputs`.
+    `trained`: what `load_method` returns.
+    `model`: model.json of its run.
+    `source`: inputs of the kind the run was fitted with.
+    `embed`, `progress`: as for `load_inputs`.
     """
     method, arrays = trained
     inputs = load_inputs(source, schema=model.inputs.to_json(), tensors=arrays, embed=embed, progress=progress)

@@ -22,7 +22,7 @@ from ..learn.answers.rows import AnswerRows
 from ..learn.batch import Groups
 from ..learn.engine import Fitted
 from ..learn.engine.predict import Scored, score_rows
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..run.predictions import Predictions
 from .closed import GIVEN_NUMBERS, ClosedFit
 from .prepare import Job
@@ -38,27 +38,13 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Answers:
-    """What a fitted method says, before any label is judged by it.
+    """What a fitted method says, before any label is judged by it."""
 
-    Parameters
-    ----------
-    predictions : Predictions
-        One row per annotation; no label is marked.
-    posteriors : Posteriors
-        Of all items.
-    scores : RowScores
-        What the predictions are made of, and more.
-    judging : Judging
-        How items are judged by all of their answers.
-    gold : GoldFound, optional
-        What items of known class say about all, where these are enough.
-    """
-
-    predictions: Predictions
-    posteriors: Posteriors
-    scores: "RowScores"
-    judging: "Judging"
-    gold: GoldFound | None = None
+    predictions: Predictions  # one row per annotation; no label is marked
+    posteriors: Posteriors  # of all items
+    scores: "RowScores"  # what the predictions are made of, and more
+    judging: "Judging"  # how items are judged by all of their answers
+    gold: GoldFound | None = None  # what items of known class say about all, where these are enough
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
@@ -93,38 +79,29 @@ def predict_alone(job: Job, fitted: Fitted, fabric: Fabric) -> Predictions:
 
 @dataclass
 class RowScores:
-    """What is said about every annotation.
+    """What is said about every annotation."""
 
-    Parameters
-    ----------
-    predicted, probability : arrays (N,)
-        The class that f finds most likely, and its probability.
-    confidence, margin : arrays (N,)
-        f's probability of the given label, and the logarithm of its ratio to that of the likeliest other class.
-    quality, full, unaided : arrays (N,)
-        Probability that the label is right: by f, and all answers to the item where these are judged together. The
-        label itself counts half, in full, and not at all.
-    stated : array (2, N)
-        The same in full, at the least and at the most that may be stated: mistakes that answers share are not seen.
-    untouched, shuffled, shuffled_labels : arrays (N,)
-        f's probability of the given label and of another one, and that: the given labels, shuffled among the rows. By
-        an f that no answer to the item has reached, where there is one.
-    columns : dict of arrays (N,)
-        What the method says beside that.
-    """
-
+    # predicted, probability: (N,), the class that f finds most likely, and its probability
     predicted: NDArray[np.int64]
     probability: NDArray[np.float32]
+    # confidence, margin: (N,), f's probability of the given label, and the logarithm of its ratio to that of the
+    # likeliest other class
     confidence: NDArray[np.float32]
     margin: NDArray[np.float32]
+    # quality, full, unaided: (N,), probability that the label is right: by f, and all answers to the item where these
+    # are judged together. The label itself counts half, in full, and not at all.
     quality: NDArray[np.float32]
     full: NDArray[np.float32]
     unaided: NDArray[np.float32]
+    # (2, N), the same in full, at the least and at the most that may be stated: mistakes that answers share are not
+    # seen
     stated: NDArray[np.float32]
+    # untouched, shuffled, shuffled_labels: (N,), f's probability of the given label and of another one, and that: the
+    # given labels, shuffled among the rows. By an f that no answer to the item has reached, where there is one.
     untouched: NDArray[np.float32]
     shuffled: NDArray[np.float32]
     shuffled_labels: NDArray[np.integer[Any]]
-    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)  # (N,), what the method says beside that
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
@@ -231,17 +208,10 @@ class Tempered:
     """Makes what a network says about items that it was trained on as sure as what it says about others.
 
     A network is surer of what it was trained on, and has learned some of the answers there.
-
-    Parameters
-    ----------
-    trained : bool array (n,)
-        Items that it was trained on.
-    power : float
-        To which their probabilities are taken.
     """
 
-    trained: NDArray[np.bool_]
-    power: float
+    trained: NDArray[np.bool_]  # (n,), items that it was trained on
+    power: float  # to which their probabilities are taken
 
     @classmethod
     def fit(cls, job: Job, kept: ItemProbabilities) -> "Tempered":
@@ -317,28 +287,14 @@ def _fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) ->
 
 @dataclass(frozen=True)
 class Judging:
-    """A fitted method, and how it judges items by what f says and all of their answers.
-
-    Parameters
-    ----------
-    job : Job
-    fitted : Fitted
-    fabric : Fabric
-    rows : AnswerRows
-        All annotations, and how their PI is read.
-    judge : Judge
-        How answers come about.
-    kept : ItemProbabilities
-        What f says about the items.
-    tempered : Tempered, optional
-    """
+    """A fitted method, and how it judges items by what f says and all of their answers."""
 
     job: Job
     fitted: Fitted
     fabric: Fabric
-    rows: AnswerRows
-    judge: Judge
-    kept: ItemProbabilities
+    rows: AnswerRows  # all annotations, and how their PI is read
+    judge: Judge  # how answers come about
+    kept: ItemProbabilities  # what f says about the items
     tempered: Tempered | None
 
     def ask(self, wanted: NDArray[np.bool_] | None = None) -> Iterator[tuple[Ints, Floats]]:

@@ -24,7 +24,7 @@ from ..errors.messages import quoted
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
 from ..learn.closed_form.pictures import is_picture
-from ..learn.engine.threads import choose_threads
+from ..learn.engine.session import choose_threads
 from ..learn.methods import METHODS, Method, check_method
 from ..learn.nets import NETWORKS, WITHOUT_X
 from ..options import Training
@@ -51,63 +51,33 @@ JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of
 
 @dataclass
 class Job:
-    """A fit that has been checked and can start.
+    """A fit that has been checked and can start."""
 
-    Parameters
-    ----------
-    table, inputs, options
-        What it is made of; method and valid_fraction of the options are known.
-    rows : Rows
-        All annotations, encoded.
-    split : int array (N,)
-        TRAIN, VALID or TEST; `train`, `valid` and `test` say it in words.
-    encoder : PIEncoder
-    spec : Spec
-    training, method_options, network
-        Options as they were resolved.
-    make : callable, optional
-        Makes a fresh network; None where none is trained.
-    build : callable, optional
-        Makes the method around one.
-    warnings : list of str
-        What the user should know about the data.
-    threads : int
-    together : int array (N,)
-        Code of the item of every annotation; one code for items with the same input.
-    choice : str
-        Why this method, where none was asked for.
-    pi_health : list of PIProblem
-        What is wrong with PI columns.
-    copies : list of CopyGroup
-        Clusters of annotators who copy each other and count as one voter, where a fit has found any.
-    open_pairs : list of CopyGroup
-        The same of annotators of whom nothing shows whether they copy.
-    start : AnswerModel, optional
-        What is known about annotators before a fit that trains no network.
-    left_out : LabelSetsLeftOut, optional
-        Where rows are about one class of a set of labels each: how many are not among them.
-    """
-
+    # table, inputs, options: what it is made of; method and valid_fraction of the options are known
     table: AnnotationTable
     inputs: Inputs
     options: FitOptions
-    rows: Rows
-    split: NDArray[np.int8]
+    rows: Rows  # all annotations, encoded
+    split: NDArray[np.int8]  # (N,), TRAIN, VALID or TEST; `train`, `valid` and `test` say it in words
     encoder: PIEncoder
     spec: Spec
+    # training, method_options, network: options as they were resolved
     training: Training
     method_options: dict[str, Any]
     network: Network
-    make: Callable[[], nn.Module] | None
-    build: Callable[[], Method] | None
-    warnings: list[str]
+    make: Callable[[], nn.Module] | None  # makes a fresh network; None where none is trained
+    build: Callable[[], Method] | None  # makes the method around one
+    warnings: list[str]  # what the user should know about the data
     threads: int
-    together: NDArray[np.int64]
-    choice: str = ""
-    pi_health: list[PIProblem] = field(default_factory=list)
+    together: NDArray[np.int64]  # (N,), code of the item of every annotation; one code for items with the same input
+    choice: str = ""  # why this method, where none was asked for
+    pi_health: list[PIProblem] = field(default_factory=list)  # what is wrong with PI columns
+    # clusters of annotators who copy each other and count as one voter, where a fit has found any
     copies: list[CopyGroup] = field(default_factory=list)
+    # the same of annotators of whom nothing shows whether they copy
     open_pairs: list[CopyGroup] = field(default_factory=list)
-    start: AnswerModel | None = None
+    start: AnswerModel | None = None  # what is known about annotators before a fit that trains no network
+    # where rows are about one class of a set of labels each: how many are not among them
     left_out: LabelSetsLeftOut | None = None
 
     @property
@@ -169,17 +139,9 @@ def prepare(
 ) -> Job:
     """Check and join everything a fit needs.
 
-    Parameters
-    ----------
-    table : AnnotationTable
-    inputs : Inputs
-    options : FitOptions
-    module : callable, optional
-        Makes the prediction network, in place of one of ours.
-    sample_weight : array (N,), optional
-        Weight of every annotation.
-    truth : int array (N,), optional
-        Code of the class of each annotation's item where it is known, else -1.
+    `module`: makes the prediction network, in place of one of ours.
+    `sample_weight` (N,): weight of every annotation.
+    `truth` (N,): code of the class of each annotation's item where it is known, else -1.
     """
     options, choice = choose_method(options, table)
     check_method(options.method)

@@ -20,12 +20,11 @@ from ..errors import RunError, UsageError
 from ..files import fingerprint, write_json
 from ..learn.engine import Fitted
 from ..learn.engine.checkpoint import save_tensors
-from ..learn.engine.threads import threads_on_resume
+from ..learn.engine.session import threads_on_resume
 from ..learn.methods import METHODS, Method
 from ..learn.nets import Standardize
 from ..run.files import RunFiles, pictures_by_item
-from ..run.identity import find_changes, refuse_change
-from ..run.lifecycle import NEW, choose_folder
+from ..run.lifecycle import NEW, choose_folder, find_changes, refuse_change
 from ..run.predictions import write_frame
 from ..run.records.config import Config, Data, Hardware, PIDescription, Source, Splits
 from ..run.records.model import InputSchema, Model, Sizes, StoredNetwork

@@ -37,13 +37,8 @@ from .prepare import Job
 def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Return the class of each annotation's item if known, else -1 (N,): decided on, or known to the run before.
 
-    Parameters
-    ----------
-    run : RunFiles
-    table : AnnotationTable
-        The one that it was made from.
-    truth : int array (N,), optional
-        What else is known, as `read_truth` reads it; decisions of reviewers count more.
+    `table`: the one that it was made from.
+    `truth` (N,): what else is known, as `read_truth` reads it; decisions of reviewers count more.
     """
     if table.sets is not None:
         raise UsageError("Sets of labels are not fitted again with decisions; `pidual export` writes what was decided.")

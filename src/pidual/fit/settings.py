@@ -24,20 +24,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class _DataSettings:
-    """How much of the data is held out, and how PI is encoded.
+    """How much of the data is held out, and how PI is encoded."""
 
-    Parameters
-    ----------
-    valid_fraction : float
-        Share of the items held out as noisy validation rows.
-    raw_pi : bool
-        Whether numbers among the PI are standardised as they are, times too.
-    pi_min_count : int, optional
-        A category of PI seen fewer times is encoded as "other"; by default as `PIEncoder` has it.
-    """
-
-    valid_fraction: float = 0.1
-    raw_pi: bool = False
+    valid_fraction: float = 0.1  # share of the items held out as noisy validation rows
+    raw_pi: bool = False  # whether numbers among the PI are standardised as they are, times too
+    # a category of PI seen fewer times is encoded as "other"; by default as `PIEncoder` has it
     pi_min_count: int | None = None
 
 
@@ -46,19 +37,12 @@ def choose_settings(
 ) -> Settings:
     """Return the options of a setting.
 
-    Parameters
-    ----------
-    setting : "default" or "paper"
-    method : str
-        Key of METHODS.
-    n_train : int
-        Annotations trained on.
-    images : bool
-        Whether the inputs are images.
-    n_items : int, optional
-        Items trained on; by default as many as annotations.
-    mlp : bool
-        Whether the network is our MLP.
+    `setting` ("default" or "paper").
+    `method`: key of METHODS.
+    `n_train`: annotations trained on.
+    `images`: whether the inputs are images.
+    `n_items`: items trained on; by default as many as annotations.
+    `mlp`: whether the network is our MLP.
     """
     _check_setting(setting)
     if setting == "default" and method == "latent_truth":

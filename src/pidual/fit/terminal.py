@@ -11,7 +11,7 @@ from rich.progress import Progress as RichProgress
 from ..detect.sentences import describe_epoch, duration
 from ..errors.messages import printable
 from ..learn.engine import Progress
-from ..learn.engine.history import Record
+from ..learn.engine.callbacks import Record
 from ..run.files import CLOSED_FORM
 
 SECONDS_BETWEEN_LINES = 10.0

@@ -2,18 +2,24 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import UsageError
-from ..errors.messages import quoted
+from .checks import Count, NotNegative, Range, Share, ShareBelowOne, check_value, is_number, one_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-_SCHEDULES = ("cosine", "steps", "constant")
-_SELECTIONS = ("best", "lowest_loss", "last")
-_GUARDS = ("recover", "watch", "off")
+
+def _are_epochs(value: Any) -> bool:
+    """Return whether it is a list of whole numbers."""
+    return isinstance(value, list | tuple) and all(isinstance(at, int) for at in value)
+
+
+def _is_clip(value: Any) -> bool:
+    """Return whether it is a number above 0, or none."""
+    return value is None or (is_number(value) and value > 0)
 
 
 @dataclass(frozen=True)
@@ -70,54 +76,33 @@ class Training:
         Random seed for initial weights, order of rows, augmentation and random PI.
     """
 
-    epochs: int = 30
-    batch_size: int = 256
-    lr: float = 0.1
-    momentum: float = 0.9
+    epochs: Count = 30
+    batch_size: Count = 256
+    lr: NotNegative = 0.1
+    momentum: ShareBelowOne = 0.9
     nesterov: bool = True
-    weight_decay: float = 1e-4
-    schedule: str = "cosine"
-    milestones: tuple[int, ...] = ()
-    lr_decay: float = 0.2
-    lr_end: float = 0.0
-    warmup_epochs: float = 0.0
-    clip: float | None = None
+    weight_decay: NotNegative = 1e-4
+    schedule: Annotated[str, one_of("cosine", "steps", "constant")] = "cosine"
+    milestones: Annotated[tuple[int, ...], Range(_are_epochs, "a list of epochs, such as [30, 60]")] = ()
+    lr_decay: NotNegative = 0.2
+    lr_end: Share = 0.0
+    warmup_epochs: NotNegative = 0.0
+    clip: Annotated[float | None, Range(_is_clip, "above 0 or none")] = None
     crop_pad: int = 0
     resized_crop: bool = False
     flip: bool = False
     precision: str = "32-true"
-    select: str = "best"
-    guard: str = "recover"
+    select: Annotated[str, one_of("best", "lowest_loss", "last")] = "best"
+    guard: Annotated[str, one_of("recover", "watch", "off")] = "recover"
     loader_workers: int = 2
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.milestones, list | tuple) or not all(isinstance(at, int) for at in self.milestones):
-            raise UsageError(f"milestones must be a list of epochs, such as [30, 60], not {quoted(self.milestones)}.")
+        for option in fields(self):
+            check_value(option.name, getattr(self, option.name), option.type)
         object.__setattr__(self, "milestones", tuple(self.milestones))
-        for name, low in {"epochs": 1, "batch_size": 1, "crop_pad": 0, "loader_workers": 0, "seed": 0}.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise UsageError(f"{name} must be a whole number of at least {low}, not {quoted(value)}.")
-        for name in ("lr", "weight_decay", "momentum", "warmup_epochs", "lr_decay", "lr_end"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-                raise UsageError(f"{name} must be a number of at least 0, not {quoted(value)}.")
-        if self.momentum >= 1:
-            raise UsageError(f"momentum must be below 1, not {quoted(self.momentum)}.")
-        if self.lr_end > 1:
-            raise UsageError(f"lr_end must be at most 1, not {quoted(self.lr_end)}.")
-        for name in ("nesterov", "flip", "resized_crop"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name} must be true or false, not {quoted(getattr(self, name))}.")
         if self.resized_crop and self.crop_pad:
             raise UsageError("resized_crop and crop_pad are two kinds of random crop; give one of them.")
-        if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
-            raise UsageError(f"clip must be above 0 or none, not {quoted(self.clip)}.")
-        choices: dict[str, tuple[str, ...]] = {"schedule": _SCHEDULES, "select": _SELECTIONS, "guard": _GUARDS}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}, not {quoted(getattr(self, name))}.")
 
     @property
     def scaled_lr(self) -> float:

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from ..data.pi.random_pi import derive_seed, random_pi
 from ..errors import UsageError
+from ..fit.control import shuffle_pi
 from ..fit.factories import check_build
 from ..fit.prepare import Job
 from ..learn.batch import PI, Batch, Rows, Spec
@@ -37,12 +38,8 @@ from ..options import NotNegative, Share, check_values, one_of
 class PiDualAblation(PiDual):
     """Pi-DUAL with parts left out or changed; without any of these options it is Pi-DUAL.
 
-    Parameters
-    ----------
-    use_gate, use_noise, gate_on, noise_input, tram_loss
-        As above.
-    **options
-        Those of Pi-DUAL.
+    `use_gate`, `use_noise`, `gate_on`, `noise_input`, `tram_loss`: as above.
+    `**options`: those of Pi-DUAL.
     """
 
     def __init__(
@@ -140,21 +137,13 @@ class PiDualPlusAblation(PiDualAblation, PiDualPlus):
 class PIEdits:
     """PI without some columns, and with some rows corrupted; random PI, the last numbers, is left as it is.
 
-    Parameters
-    ----------
-    spec : Spec
-        Columns of the PI.
-    leave_out : str or sequence of str
-        PI columns to drop.
-    only_random_pi : bool
-        Drop all columns, so that only random PI is left.
-    corrupt_pi : float
-        Share of the training rows, drawn once per fit, whose codes are replaced by random ones and whose numbers by a
-        normal with `mean` and `std`; what was missing then is not.
-    seed : int
-        Of the rows that are corrupted, and of what replaces their PI.
-    mean, std : tensors (n_numbers,)
-        Of the numbers, in the rows that are trained on; by default 0 and 1.
+    `spec`: columns of the PI.
+    `leave_out`: PI columns to drop.
+    `only_random_pi`: drop all columns, so that only random PI is left.
+    `corrupt_pi`: share of the training rows, drawn once per fit, whose codes are replaced by random ones and whose
+        numbers by a normal with `mean` and `std`; what was missing then is not.
+    `seed`: of the rows that are corrupted, and of what replaces their PI.
+    `mean`, `std` (n_numbers,): of the numbers, in the rows that are trained on; by default 0 and 1.
 
     Attributes
     ----------
@@ -239,7 +228,7 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:
         raise UsageError("only_random_pi needs a random_pi of length 1 or more.")
-    job = _shuffle(job) if changes.get("shuffle_pi") else job
+    job = shuffle_pi(job) if changes.get("shuffle_pi") else job
     job = _reveal(job) if changes.get("oracle_pi") else job
     trained = job.rows.numbers[torch.from_numpy(job.train)].double()
     edits = PIEdits(
@@ -260,15 +249,6 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
     check_build(build)
     rows = edits.rows(job.rows, job.train)
     return replace(job, rows=rows, spec=edits.spec, build=build, method_options={**job.method_options, **changes})
-
-
-def _shuffle(job: Job) -> Job:
-    """Return the job with the PI of the training rows, but for random PI, dealt out again among them."""
-    trained = torch.from_numpy(np.flatnonzero(job.train))
-    order = trained[np.random.default_rng(derive_seed(job.options.seed, 14)).permutation(len(trained))]
-    codes, numbers = job.rows.codes.clone(), job.rows.numbers.clone()
-    codes[trained], numbers[trained] = codes[order], numbers[order]
-    return replace(job, rows=replace(job.rows, codes=codes, numbers=numbers))
 
 
 def _reveal(job: Job) -> Job:

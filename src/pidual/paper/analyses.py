@@ -32,11 +32,10 @@ from ..learn.methods import METHODS
 from ..options import defaults
 from ..show.report.figures import ALERT, CALM, INK, MUTED
 from .ablations import ABLATED
-from .plots import panel, write_svg
 from .recipes import Recipe
 from .runs import Fit, plan
 from .score import BINS, Result, prepare_data, try_out
-from .summary import draw_rows, summarise, write_csv
+from .summary import draw_rows, panel, summarise, write_csv, write_svg
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 DEPTHS = (2, 3, 4)
@@ -362,19 +361,10 @@ def analyse(
 ) -> pd.DataFrame:
     """Do one of ANALYSES; write its table and its figure to OUT/analyses.
 
-    Parameters
-    ----------
-    name : str
-    recipe : Recipe
-    out : Path
-    run : callable
-        Does fits, or finds their results: `run_fits` with all but its first argument.
-    load : callable
-        Loads the dataset; called by those alone that need it.
-    methods : sequence of str, optional
-        By default those the paper has in this analysis.
-    seeds : int
-        Of analyses that average over seeds.
+    `run`: does fits, or finds their results: `run_fits` with all but its first argument.
+    `load`: loads the dataset; called by those alone that need it.
+    `methods`: by default those the paper has in this analysis.
+    `seeds`: of analyses that average over seeds.
     """
     if name not in ANALYSES:
         raise UsageError(f"There is no analysis '{name}'; there are {', '.join(ANALYSES)}.")

@@ -1,61 +1,36 @@
 """Train as the code base does that the paper was built on, which is written for Keras (METHODS 1.4)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 
-from ..errors import UsageError
-from ..errors.messages import quoted
-from ..options import Training
+from ..options import Training, at_least, one_of
 
-CONVENTIONS = ("pytorch", "keras")
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 Groups = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class CodeBaseTraining(Training):
-    """Options of training that only the code base needs, beside those of `Training`.
+    """Options of training that only the code base needs, beside those of `Training`."""
 
-    Parameters
-    ----------
-    lr_scale_batch : int or None
-        Batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any
-        batch size.
-    decay_convention : "pytorch" or "keras"
-        How `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds twice that, the
-        gradient of the penalty weight_decay * w^2.
-    decay_norms : bool
-        Apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those
-        of PI networks, which the method option `pi_weight_decay` decides on.
-    momentum_convention : "pytorch" or "keras"
-        Where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In "keras" past gradients
-        keep the rate they came with. The two differ only for some steps after the rate changes.
-    valid_whole_batches : bool
-        Leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
-        used. A set smaller than a batch is used whole.
-    """
-
-    lr_scale_batch: int | None = None
-    decay_convention: str = "pytorch"
+    # batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any batch
+    # size.
+    lr_scale_batch: Annotated[int | None, at_least(1)] = None
+    # "pytorch" or "keras": how `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds
+    # twice that, the gradient of the penalty weight_decay * w^2.
+    decay_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
+    # apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those of
+    # PI networks, which the method option `pi_weight_decay` decides on.
     decay_norms: bool = True
-    momentum_convention: str = "pytorch"
+    # "pytorch" or "keras": where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In
+    # "keras" past gradients keep the rate they came with. The two differ only for some steps after the rate changes.
+    momentum_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
+    # leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
+    # used. A set smaller than a batch is used whole.
     valid_whole_batches: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("decay_norms", "valid_whole_batches"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name} must be true or false, not {quoted(getattr(self, name))}.")
-        scale = self.lr_scale_batch
-        if scale is not None and not (isinstance(scale, int) and not isinstance(scale, bool) and scale >= 1):
-            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {quoted(scale)}.")
-        for name in ("decay_convention", "momentum_convention"):
-            if getattr(self, name) not in CONVENTIONS:
-                known = ", ".join(CONVENTIONS)
-                raise UsageError(f"{name} must be one of {known}, not {quoted(getattr(self, name))}.")
 
     @property
     def scaled_lr(self) -> float:
@@ -65,7 +40,7 @@ class CodeBaseTraining(Training):
         return (n // self.batch_size * self.batch_size or n) if self.valid_whole_batches else n
 
     def make_sgd(self, groups: Groups) -> torch.optim.Optimizer:
-        return KerasSGD(groups, {}) if self.momentum_convention == "keras" else super().make_sgd(groups)
+        return _KerasSGD(groups, {}) if self.momentum_convention == "keras" else super().make_sgd(groups)
 
     def decay_groups(self, method: nn.Module, groups: Groups) -> Groups:
         if self.decay_convention == "keras":  # the penalty is l2 * w^2, of which the gradient is 2 l2 w
@@ -82,7 +57,7 @@ class CodeBaseTraining(Training):
         return parts
 
 
-class KerasSGD(torch.optim.Optimizer):
+class _KerasSGD(torch.optim.Optimizer):
     """SGD with momentum as Keras has it, the learning rate inside the velocity.
 
     v <- momentum * v - lr * g

@@ -27,30 +27,16 @@ TIMED_OPERATIONS = 2e10  # of a step that is timed, about; with fewer rows at th
 
 @dataclass(frozen=True)
 class Cost:
-    """What the fits of a method take, or of several together.
+    """What the fits of a method take, or of several together."""
 
-    Parameters
-    ----------
-    fits, searched : int
-        Fits in all, and how many of them search options.
-    steps : int
-        Of all of them.
-    operations : float
-        Floating-point operations of all of them, forward and backward.
-    memory : float
-        Bytes that one of them needs at the most, beside the data.
-    seconds : float
-        Of all of them on this machine, as long as steps of a few rows take.
-    parameters, loss
-        Of the networks of one fit.
-    """
-
+    # fits, searched: fits in all, and how many of them search options
     fits: int = 0
     searched: int = 0
-    steps: int = 0
-    operations: float = 0.0
-    memory: float = 0.0
-    seconds: float = 0.0
+    steps: int = 0  # of all of them
+    operations: float = 0.0  # Floating-point operations of all of them, forward and backward
+    memory: float = 0.0  # bytes that one of them needs at the most, beside the data
+    seconds: float = 0.0  # of all of them on this machine, as long as steps of a few rows take
+    # parameters, loss: of the networks of one fit
     parameters: int = 0
     loss: float = 0.0
 

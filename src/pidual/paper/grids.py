@@ -72,17 +72,9 @@ GRID_NAMES = ("paper", *DIFFERENCES)  # "paper" is that of CIFAR-10H
 def paper_grid(method: str, name: str = "paper") -> dict[str, list[Any]]:
     """Return what the paper searched for a method.
 
-    Parameters
-    ----------
-    method : str
-        Key of METHODS.
-    name : str
-        One of GRID_NAMES.
-
-    Returns
-    -------
-    dict
-        Option -> values: of training, and of the method.
+    `method`: key of METHODS.
+    `name`: one of GRID_NAMES.
+    Returned: option -> values: of training, and of the method.
     """
     if name not in GRID_NAMES:
         raise UsageError(f"There is no grid '{name}'; use one of {', '.join(GRID_NAMES)}.")

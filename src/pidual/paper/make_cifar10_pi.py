@@ -32,20 +32,11 @@ LEARNING_RATE, WEIGHT_DECAY, BATCH_SIZE = 0.2, 5e-4, 64
 def make_cifar10_pi(data: Path, *, seed: int = 0, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """Train the annotators on what is there of CIFAR-10's training images, and write their answers at both levels.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with CIFAR-10; gets cifar-10-pi.
-    seed : int
-        Of the annotators and of their answers.
-    note : callable
-        Called with each annotator as it is ready.
-
-    Returns
-    -------
-    dict
-        What about.json holds: the annotators with their accuracy on the images they relabel and on the test images, and
-        rate and noise of each level.
+    `data`: folder with CIFAR-10; gets cifar-10-pi.
+    `seed`: of the annotators and of their answers.
+    `note`: called with each annotator as it is ready.
+    Returned: what about.json holds: the annotators with their accuracy on the images they relabel and on the test
+        images, and rate and noise of each level.
     """
     train, test = training_images(data), load_cifar10(data, "test")
     folder = data / FOLDER

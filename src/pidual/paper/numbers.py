@@ -127,14 +127,9 @@ VARIANTS = {**PAPER_ABLATIONS, **BACKBONE, **WIDTH, **DEPTH, **NOISE_INPUT, **TR
 def paper_number(dataset: str, method: str, column: str) -> Number | None:
     """Mean and standard deviation over the paper's runs, or None where it has none.
 
-    Parameters
-    ----------
-    dataset : str
-        Of PAPER_DATASETS; the paper's labels of CIFAR-N may be named ("cifar10n:worst", "cifar100n:fine").
-    method : str
-        A method, or a key of VARIANTS, whose only column is "selected_accuracy".
-    column : str
-        Of COLUMNS: accuracies in %, AUCs between 0 and 1.
+    `dataset`: of PAPER_DATASETS; the paper's labels of CIFAR-N may be named ("cifar10n:worst", "cifar100n:fine").
+    `method`: a method, or a key of VARIANTS, whose only column is "selected_accuracy".
+    `column`: of COLUMNS: accuracies in %, AUCs between 0 and 1.
     """
     table = COLUMNS[column]
     row = table.get(method) or (VARIANTS.get(method) if column == "selected_accuracy" else None)

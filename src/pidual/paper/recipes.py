@@ -6,7 +6,7 @@ single ones; docs/paper/results.md has what came out. Run one with
     pidual benchmark cifar10n --scale cpu --data DIR --out DIR
 
 The paper searches options on grids (`paper.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
-each grid, of two values one. Where the paper is silent, the code base it was built on counts (`paper.protocol`).
+each grid, of two values one. Where the paper is silent, the code base it was built on counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,11 @@ from typing import Any
 
 from ..data.datasets import find_entry
 from ..errors import UsageError
+from ..fit.settings import PAPER_CIFAR as CIFAR
 from ..fit.settings import PI_DUAL_PLUS_SCHEDULE
-from .protocol import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE, PYTORCH
 
 Options = Mapping[str, Any]
+
 Methods = Mapping[str, Options]
 SCALES = ("cpu", "paper")
 MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus")
@@ -26,64 +27,35 @@ MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a dataset is benchmarked at a scale.
+    """How a dataset is benchmarked at a scale."""
 
-    Parameters
-    ----------
-    dataset : str
-        Name of the dataset, with its variant behind a colon where there are any.
-    scale : "cpu" or "paper"
-    title : str
-        What it is.
-    settings : mapping
-        Options in which all methods differ from the paper's setting: of training by their name, `network`, and options
-        of the network as `network.KEY`.
-    methods : mapping
-        Method -> settings in which it differs from the others, options of the method among them.
-    n_train, n_test : int, optional
-        Items that are drawn from the training and from the test set; all by default.
-    valid_fraction : float
-        Share of the items held out as noisy validation set.
-    split_seed : int, optional
-        Of these items, the same for all seeds (the paper's code base); by default every seed holds out others.
-    pi_kinds : mapping
-        Kinds of PI columns where they are not the dataset's own.
-    other_network : mapping
-        Settings of the network that the analysis of sizes compares with.
-    widths : tuple of int
-        Widths of the PI networks that the analysis of sizes compares.
-    seeds : int
-        How many seeds a benchmark has by default.
-    main : tuple of str
-        Methods that a benchmark fits by default: those of the paper's table.
-    search : mapping
-        Option -> values that `--tune` tries for every method, in place of the paper's grids.
-    tuned : mapping
-        Method -> what was found in a search, and how; these options are among those of `methods`.
-    watched : int
-        Training rows, and test rows, that the networks are asked about after every epoch.
-    dataset_options : mapping
-        Options of the dataset's loader.
-    """
-
-    dataset: str
-    scale: str
-    title: str = ""
+    dataset: str  # name of the dataset, with its variant behind a colon where there are any
+    scale: str  # "cpu" or "paper"
+    title: str = ""  # what it is
+    # options in which all methods differ from the paper's setting: of training by their name, `network`, and options of
+    # the network as `network.KEY`
     settings: Options = field(default_factory=dict)
+    # method -> settings in which it differs from the others, options of the method among them
     methods: Methods = field(default_factory=dict)
+    # n_train, n_test: items that are drawn from the training and from the test set; all by default
     n_train: int | None = None
     n_test: int | None = None
-    valid_fraction: float = 0.1
+    valid_fraction: float = 0.1  # share of the items held out as noisy validation set
+    # of these items, the same for all seeds (the paper's code base); by default every seed holds out others
     split_seed: int | None = None
+    # kinds of PI columns where they are not the dataset's own
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
+    # settings of the network that the analysis of sizes compares with
     other_network: Options = field(default_factory=dict)
-    widths: tuple[int, ...] = (512, 1024, 2048, 4096)
-    seeds: int = 5
-    main: tuple[str, ...] = MAIN_METHODS
+    widths: tuple[int, ...] = (512, 1024, 2048, 4096)  # widths of the PI networks that the analysis of sizes compares
+    seeds: int = 5  # how many seeds a benchmark has by default
+    main: tuple[str, ...] = MAIN_METHODS  # methods that a benchmark fits by default: those of the paper's table
+    # option -> values that `--tune` tries for every method, in place of the paper's grids
     search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    # method -> what was found in a search, and how; these options are among those of `methods`
     tuned: Methods = field(default_factory=dict)
-    watched: int = 1_000
-    dataset_options: Options = field(default_factory=dict)
+    watched: int = 1_000  # training rows, and test rows, that the networks are asked about after every epoch
+    dataset_options: Options = field(default_factory=dict)  # options of the dataset's loader
 
     def method_settings(self, method: str, changes: Options | None = None) -> dict[str, Any]:
         """Return all settings of a fit with this method; those of the recipe's network not for another network."""
@@ -118,6 +90,42 @@ def merge(*parts: Methods) -> dict[str, dict[str, Any]]:
     methods = dict.fromkeys(method for part in parts for method in part)
     return {method: {k: v for part in parts for k, v in part.get(method, {}).items()} for method in methods}
 
+
+# --- how the paper trains, and the code base it was built on where the paper does not say (METHODS 1.1 to 1.4) ---
+
+# Momentum is Nesterov's in both, the default of `Training`. What is not a training option has to be asked for beside
+# the code base's: the network option `statistics` ("cifar10" on CIFAR, "unit" on ImageNet), and on ImageNet inputs read
+# with `image_size=224, centre_crop=True` and the option `pi_weight_decay=True` of methods with PI networks. Its
+# bfloat16 on TPUs is left to the hardware: `precision`.
+IMAGENET: Options = {  # METHODS 1.2
+    "epochs": 90,
+    "batch_size": 2048,
+    "lr": 0.1,
+    "schedule": "steps",
+    "milestones": (30, 60, 80),
+    "lr_decay": 0.1,
+    "weight_decay": 1e-4,
+}
+# Decay is that of the penalty weight_decay * w^2, the rate is inside the velocity, and of 400 noisy validation rows 256
+# are seen at a batch of 256.
+KERAS: Options = {"decay_convention": "keras", "momentum_convention": "keras", "valid_whole_batches": True}
+PYTORCH: Options = {"decay_convention": "pytorch", "momentum_convention": "pytorch", "valid_whole_batches": False}
+CIFAR_CODEBASE: Options = {
+    **KERAS,
+    "lr_scale_batch": 128,
+    "warmup_epochs": 1,
+    "crop_pad": 2,  # the repositories of ELR, SOP, DivideMix, PES and CORES have 4
+    "flip": True,
+}
+IMAGENET_CODEBASE: Options = {
+    **KERAS,
+    "lr_scale_batch": 256,
+    "warmup_epochs": 5,
+    "decay_norms": False,
+    "crop_pad": 0,
+    "resized_crop": True,
+    "flip": True,
+}
 
 # --- at the paper's scale ---
 

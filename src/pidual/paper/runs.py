@@ -7,31 +7,37 @@ OUT/<scale>/<dataset>/<method>-<seed>.claim, .state/   one that a process is doi
 import contextlib
 import dataclasses
 import json
+import os
+import platform
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from .. import __version__
 from ..data import Inputs
 from ..data.datasets import load_dataset
 from ..data.datasets.base import NoisyDataset
 from ..errors import RunError, UsageError
 from ..errors.messages import no_method
 from ..files import read_json, write_json, write_text
-from ..files.locks import lock
+from ..files.whole import lock
 from ..fit.options import FitOptions
 from ..fit.settings import split_settings
 from ..learn.engine import Progress, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..learn.methods import METHODS
 from ..options import check_options, signature
-from ..run.identity import find_changes, refuse_change
+from ..run.lifecycle import find_changes, refuse_change
 from .ablations import ABLATIONS
-from .about import about
 from .code_base import CodeBaseTraining
 from .recipes import MAIN_METHODS, Recipe
 from .score import Result, fit_and_score
@@ -43,24 +49,13 @@ DATA_SEED = 0  # of subsets and of labels that are made: one noisy dataset for a
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit of a benchmark.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    method : str
-    seed : int
-    variant : str
-        Name of what is changed; "" for the method as it is.
-    changes : mapping
-        Settings that the variant changes.
-    """
+    """One fit of a benchmark."""
 
     recipe: Recipe
     method: str
     seed: int = 0
-    variant: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""  # name of what is changed; "" for the method as it is
+    changes: Mapping[str, Any] = field(default_factory=dict)  # settings that the variant changes
 
     @property
     def label(self) -> str:
@@ -187,18 +182,10 @@ def run_fits(
 
     A fit that another process is doing is left to it; one that was killed continues where its state was saved.
 
-    Parameters
-    ----------
-    fits : sequence of Fit
-    data : Path or NoisyDataset
-        Folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
-    out : Path
-        Folder of the result files.
-    threads : int, optional
-        As in FitOptions; results are the same fits with any number of them.
-    progress : Progress, optional
-    stop : callable
-        Asked at every step; True raises Interrupted.
+    `data`: folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
+    `out`: folder of the result files.
+    `threads`: as in FitOptions; results are the same fits with any number of them.
+    `stop`: asked at every step; True raises Interrupted.
     """
     progress = progress or Progress()
     if isinstance(data, NoisyDataset):
@@ -313,3 +300,40 @@ def read_result(path: Path) -> Result:
             f"{path} is not a result file of this version; move it elsewhere, or use another directory (--out)."
         )
     return result
+
+
+def about() -> dict[str, Any]:
+    """Commit, date, versions and hardware of what runs now."""
+    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return {
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "pidual": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "hardware": f"{processor() or platform.machine()}, {os.cpu_count()} cores, {cuda}",
+    }
+
+
+@cache
+def processor() -> str:
+    """Name of the processor, on which the last digits of a result depend; "" where the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+@cache
+def commit() -> str | None:
+    """Commit of the checkout this package is part of, "-dirty" where files have been changed; None outside of one."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    except OSError:  # no git
+        return None
+    return found.stdout.strip() or None

@@ -22,11 +22,11 @@ from ..fit.predict import predict_alone
 from ..fit.prepare import Job, prepare
 from ..learn.batch import Lazy, Rows
 from ..learn.engine import Callback, Fitted, Progress, Session, fit, make_fabric
+from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import StateStore
 from ..learn.engine.fit import Trainer
-from ..learn.engine.history import Record
 from ..learn.engine.predict import CHUNK, per_row, predict_labels, predict_logits
-from ..learn.engine.threads import using_threads
+from ..learn.engine.session import using_threads
 from ..learn.methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..run.predictions import Predictions
@@ -65,30 +65,17 @@ def fit_and_score(
 ) -> Result:
     """Fit a method, and score it.
 
-    Parameters
-    ----------
-    data : NoisyDataset
-    options : FitOptions
-    ablation : mapping, optional
-        What is changed of Pi-DUAL or of its PI (`paper.ablations`).
-    watched : int
-        Training rows, and test rows, that the networks are asked about after every epoch.
-    store : StateStore, optional
-        Where the state of the fit is kept; one that is there is continued.
-    progress : Progress, optional
-    stop : callable
-        Asked at every step; True raises Interrupted.
-
-    Returns
-    -------
-    dict
-        Ready for JSON: `selected` and `last` (accuracy, auc, AUC of the method's own scores), history, sizes, options
-        as they were resolved, and what the analyses need; empty on any but the first of several processes.
+    `ablation`: what is changed of Pi-DUAL or of its PI (`paper.ablations`).
+    `watched`: training rows, and test rows, that the networks are asked about after every epoch.
+    `store`: where the state of the fit is kept; one that is there is continued.
+    `stop`: asked at every step; True raises Interrupted.
+    Returned: ready for JSON: `selected` and `last` (accuracy, auc, AUC of the method's own scores), history, sizes,
+        options as they were resolved, and what the analyses need; empty on any but the first of several processes.
     """
     job = prepare_data(data, options)
     job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
-    watch = [Watch(job, data, watched)] if job.method_class.stages == 1 else []
+    watch = [_Watch(job, data, watched)] if job.method_class.stages == 1 else []
     fitted = train(job, Session(fabric, store=store, callbacks=[*watch, progress or Progress()], stop=stop))
     if fabric.global_rank != 0:
         return {}
@@ -184,7 +171,7 @@ def _describe_data(job: Job, data: NoisyDataset) -> Result:
     return {**sizes, **known, "fingerprint": data.fingerprint()}
 
 
-class Watch(Callback):
+class _Watch(Callback):
     """Adds to the record of every epoch how the networks answer on correct, on wrong and on test rows.
 
     Shares of the rows on which the prediction network (`f_correct`, `f_wrong`) and, in Pi-DUAL, the noise network

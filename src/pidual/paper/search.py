@@ -24,14 +24,9 @@ Search = Mapping[str, Sequence[Any]]  # option of training, of the method or of 
 def choose_search(options: FitOptions, grid: str | None = None, own: Search | None = None) -> dict[str, Sequence[Any]]:
     """Choose what is searched: a grid of the paper, own values, or the first with values from the second.
 
-    Parameters
-    ----------
-    options : FitOptions
-        What is fixed here is not searched.
-    grid : str, optional
-        One of GRID_NAMES; "paper" if there are no own values.
-    own : mapping, optional
-        Option -> values.
+    `options`: what is fixed here is not searched.
+    `grid`: one of GRID_NAMES; "paper" if there are no own values.
+    `own`: option -> values.
     """
     _check_named(options)
     base = {} if own and grid is None else paper_grid(options.method, grid or "paper")
@@ -50,19 +45,10 @@ def recipe_search(
 ) -> tuple[FitOptions, dict[str, Sequence[Any]]]:
     """Choose what is searched on a recipe's dataset; return the options of all fits and the search of `run_sweep`.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    data : NoisyDataset
-        The recipe's dataset.
-    method : str
-    changes : mapping, optional
-        Settings that replace the recipe's; they are not searched.
-    grid : str, optional
-        One of GRID_NAMES; by default that of the dataset, or "paper" if there are no own values.
-    own : mapping, optional
-        Option -> values.
-    seed : int
+    `data`: the recipe's dataset.
+    `changes`: settings that replace the recipe's; they are not searched.
+    `grid`: one of GRID_NAMES; by default that of the dataset, or "paper" if there are no own values.
+    `own`: option -> values.
     """
     check_method(method)
     changes, base = changes or {}, recipe.dataset.partition(":")[0]

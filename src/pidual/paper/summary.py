@@ -10,9 +10,8 @@ from ..errors import RunError
 from ..files import replacing, write_json
 from ..files.spreadsheet import write_csv as write_plain_csv
 from ..learn.methods import METHODS
-from ..show.report.figures import ALERT, CALM
+from ..show.report.figures import ALERT, CALM, INK, LINE, MUTED, STYLE
 from .numbers import Number, paper_number
-from .plots import panel, write_svg
 from .runs import read_result
 from .score import Result
 
@@ -32,6 +31,7 @@ TITLES = {
     "selected_auc": "AUC, selected epoch",
     "last_auc": "AUC, last epoch",
 }
+COLOURS = {INK: "#1d2327", MUTED: "#5c6770", LINE: "#d5dadd", CALM: "#2a6f97", ALERT: "#c1440e"}
 
 
 def read_results(out: Path) -> list[Result]:
@@ -187,3 +187,35 @@ def summary_cells(rows: pd.DataFrame) -> pd.DataFrame:
             )
     cells["seconds"] = rows["seconds"].map(lambda seconds: f"{seconds:.0f}")
     return pd.DataFrame(cells)
+
+
+def write_svg(
+    path: Path, draw: Callable[[Sequence[Any]], None], *, panels: tuple[int, int] = (1, 1), size: tuple[float, float]
+) -> None:
+    """Draw into a grid of axes, and write the figure atomically.
+
+    `draw`: gets the axes, row by row.
+    `panels` (int, int): rows and columns of the grid.
+    `size` (float, float): width and height in inches.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE | {"figure.facecolor": "white"}):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(list(figure.subplots(*panels, squeeze=False).flat))
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None, "Title": path.stem})
+            svg = temporary.read_text(encoding="utf-8")
+            for marker, colour in COLOURS.items():
+                svg = svg.replace(marker, colour)
+            temporary.write_text(svg, encoding="utf-8")
+
+
+def panel(axes: Any, title: str, *, x_label: str = "", y_label: str = "") -> None:
+    """Title and labels of one panel."""
+    axes.set_title(title, loc="left", fontsize=9, color=INK)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)

@@ -54,8 +54,7 @@ from ..fit.record import describe
 from ..learn.engine import Interrupted, Progress, Session, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..options.launcher import place_among_processes
-from ..run.identity import find_changes, refuse_change
-from ..run.lifecycle import locked, remove_state
+from ..run.lifecycle import find_changes, locked, refuse_change, remove_state
 from .search import Search, Space, plain
 
 SAMPLERS = ("grid", "tpe")
@@ -71,21 +70,11 @@ OURS = {STUDY, "trials.csv", "best.json", "state"}  # in the directory
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep has found so far.
+    """What a sweep has found so far."""
 
-    Parameters
-    ----------
-    out : Path
-        The directory.
-    trials : pandas.DataFrame
-        One row per trial: its options, what came of it, and its state: complete, failed or running.
-    best : dict or None
-        The contents of best.json; None if no trial is complete.
-    """
-
-    out: Path
-    trials: pd.DataFrame
-    best: dict[str, Any] | None
+    out: Path  # the directory
+    trials: pd.DataFrame  # one row per trial: its options, what came of it, and its state: complete, failed or running
+    best: dict[str, Any] | None  # the contents of best.json; None if no trial is complete
 
 
 def run_sweep(
@@ -106,32 +95,18 @@ def run_sweep(
 ) -> Sweep:
     """Fit at the points of a search space, alone or together with other workers, until none is left.
 
-    Parameters
-    ----------
-    table : AnnotationTable
-    inputs : Inputs
-    out : path
-        Directory of the sweep, made when everything has been checked.
-    options : FitOptions
-        What all fits have in common.
-    search : mapping
-        Option of training, of the method or of the network (`network.KEY`) -> values to try.
-    sampler : "grid" or "tpe"
-        All points in random order, or those first that a tree-structured Parzen estimator expects most of.
-    trials : int, optional
-        Points to try, over all workers and restarts; by default all of them, with "tpe" at most 30.
-    storage : str, optional
-        URL of the database of the study, which has the name of `out`; by default a SQLite file in `out`.
-    fit_command : sequence of str
-        The words of the `pidual fit` command that makes a fit with `options`.
-    resume : bool
-        Continue, or join, an existing sweep; its data and options must be the same.
-    progress : Progress, optional
-        Called at the steps and epochs of every fit.
-    say : callable
-        Called with one line for every trial.
-    stop : callable
-        Asked at every step; True saves the state, puts the trial back and raises Interrupted.
+    `out`: directory of the sweep, made when everything has been checked.
+    `options`: what all fits have in common.
+    `search`: option of training, of the method or of the network (`network.KEY`) -> values to try.
+    `sampler` ("grid" or "tpe"): all points in random order, or those first that a tree-structured Parzen estimator
+        expects most of.
+    `trials`: points to try, over all workers and restarts; by default all of them, with "tpe" at most 30.
+    `storage`: URL of the database of the study, which has the name of `out`; by default a SQLite file in `out`.
+    `fit_command`: the words of the `pidual fit` command that makes a fit with `options`.
+    `resume`: continue, or join, an existing sweep; its data and options must be the same.
+    `progress`: called at the steps and epochs of every fit.
+    `say`: called with one line for every trial.
+    `stop`: asked at every step; True saves the state, puts the trial back and raises Interrupted.
     """
     out, progress = Path(out), progress or Progress()
     check_directory(out, resume)

@@ -30,15 +30,9 @@ def run_tuned(
 ) -> list[Result]:
     """Do the fits as `run_fits` does, each in the settings that did best for its method; sweeps that ended stay.
 
-    Parameters
-    ----------
-    fits : sequence of Fit
-    data, out : Path
-        Folder of the datasets, and of the result files.
-    threads, progress, stop
-        As in `run_fits`.
-    say : callable
-        Called with one line for every trial.
+    `data`, `out`: folder of the datasets, and of the result files.
+    `threads`, `progress`, `stop`: as in `run_fits`.
+    `say`: called with one line for every trial.
     """
     tuned: dict[str, Recipe] = {}
     for recipe in {fit.recipe.dataset: fit.recipe for fit in fits}.values():

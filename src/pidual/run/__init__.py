@@ -4,5 +4,5 @@ records       what the files hold: one class for each is its writer, its check a
 files         the directory read, each file checked
 predictions   one row per annotation
 decisions     what reviewers decided
-lifecycle     who writes there now, and how a new run replaces an old one; identity: whether it is the same run
+lifecycle     who writes there now, and how a new run replaces an old one or goes on
 """

@@ -28,24 +28,13 @@ _STANDING = "decision <> 'undo' AND NOT EXISTS (SELECT 1 FROM decisions AS later
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What one reviewer decided on one label.
+class _Decision:
+    """What one reviewer decided on one label."""
 
-    Parameters
-    ----------
-    row : int
-        The annotation's row in the table, counted from 0.
-    decision : str
-        One of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell.
-    label : str or None
-        The right label; None where the reviewer cannot tell.
-    reviewer, at : str
-        Who, and when: UTC, ISO 8601.
-    """
-
-    row: int
-    decision: str
-    label: str | None
+    row: int  # the annotation's row in the table, counted from 0
+    decision: str  # one of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell
+    label: str | None  # the right label; None where the reviewer cannot tell
+    # reviewer, at: who, and when: UTC, ISO 8601
     reviewer: str
     at: str
 
@@ -53,17 +42,14 @@ class Decision:
 class _Standing:
     """Keeps the decisions that count. Whoever reads decisions reads them here, where each is checked.
 
-    Parameters
-    ----------
-    run : RunFiles
-        Whose rows and classes they are on.
+    `run`: whose rows and classes they are on.
     """
 
     def __init__(self, run: RunFiles):
         self._path, self._n_rows = run.path / FILE, run.n_rows
         self._classes = {str(name) for name in run.read_predictions(["given_label"]).classes}
-        self._of_row: dict[int, dict[int, Decision]] = {}  # by number, those that were not taken back
-        self._last: dict[int, Decision | None] = {}
+        self._of_row: dict[int, dict[int, _Decision]] = {}  # by number, those that were not taken back
+        self._last: dict[int, _Decision | None] = {}
         self._changed: set[int] = set()
         self._seen: tuple[int, str | None] = (-(2**63), None)  # number and request of the last one read
 
@@ -76,7 +62,7 @@ class _Standing:
                 raise RunError(f"{self._path} has lost decisions that were in it; {START_OVER}.")
             del found[0]
         for number, request, undoes, *fields in found:
-            decision = Decision(*fields)
+            decision = _Decision(*fields)
             if wrong := self.wrong(decision, undoes):
                 raise RunError(f"{self._path} cannot be used: decision {number} has {wrong}; {START_OVER}.")
             on_row = self._of_row.setdefault(decision.row, {})
@@ -93,15 +79,15 @@ class _Standing:
         changed, self._changed = self._changed, set()
         return changed
 
-    def get(self, row: int) -> Decision | None:
+    def get(self, row: int) -> _Decision | None:
         """Return the decision that counts on a label."""
         return self._last.get(row)
 
-    def all(self) -> list[Decision]:
+    def all(self) -> list[_Decision]:
         """Return the decisions that count, by row."""
         return [decision for _, decision in sorted(self._last.items()) if decision is not None]
 
-    def wrong(self, found: Decision, undoes: Any = None) -> str | None:
+    def wrong(self, found: _Decision, undoes: Any = None) -> str | None:
         """Say what is wrong with a decision, or with an undo of the one with a number; None where nothing is."""
         if type(found.row) is not int or not 0 <= found.row < self._n_rows:
             return f"row {quoted(found.row)}, which is no row of the table"
@@ -122,10 +108,7 @@ class _Standing:
 class Store:
     """Keeps the decisions on a run. One object may be used by several threads, and one file by several processes.
 
-    Parameters
-    ----------
-    run : RunFiles
-        Where to keep them. A file that has decisions on other data is refused.
+    `run`: where to keep them. A file that has decisions on other data is refused.
     """
 
     def __init__(self, run: RunFiles):
@@ -145,12 +128,8 @@ class Store:
     def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
         """Write a decision; return its number, and whether it is new.
 
-        Parameters
-        ----------
-        row, decision, label, reviewer
-            As `Decision` has them.
-        request : str
-            Another text for every decision: one that is sent twice is written once.
+        `row`, `decision`, `label`, `reviewer`: as `_Decision` has them.
+        `request`: another text for every decision: one that is sent twice is written once.
         """
         return self.add_all([(row, decision, label, reviewer, request)])[0]
 
@@ -159,7 +138,7 @@ class Store:
         for row, decision, label, reviewer, _ in decisions:
             if decision not in DECISIONS:
                 raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
-            if wrong := self._standing.wrong(Decision(row, decision, label, reviewer, _now())):
+            if wrong := self._standing.wrong(_Decision(row, decision, label, reviewer, _now())):
                 raise UsageError(f"A decision cannot have {wrong}.")
         with self._lock, self._writing():
             return [
@@ -194,11 +173,11 @@ class Store:
         finally:
             self._lock.release()
 
-    def get(self, row: int) -> Decision | None:
+    def get(self, row: int) -> _Decision | None:
         """Return the decision that counts on a label, as of the last `sync`."""
         return self._standing.get(row)
 
-    def latest(self) -> list[Decision]:
+    def latest(self) -> list[_Decision]:
         """Return the decisions that count, by row."""
         self._check_file()
         with self._lock, sentences(self.path):
@@ -250,7 +229,7 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
         missing where the reviewer cannot tell; reviewer; at, when, in UTC. In the order of rows; empty where nobody
         decided.
     """
-    found: list[Decision] = []
+    found: list[_Decision] = []
     with opened(run) as db:
         if db is not None:
             standing = _Standing(run)

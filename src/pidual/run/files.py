@@ -35,15 +35,9 @@ NAMED_FILES = tuple(name for name in RUN_FILES if name not in ("config.json", "r
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files of a run directory; what has been read is kept, until `forget`.
+    """The files of a run directory; what has been read is kept, until `forget`."""
 
-    Parameters
-    ----------
-    path : Path
-        The directory.
-    """
-
-    path: Path
+    path: Path  # the directory
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))

@@ -11,15 +11,17 @@ moment leaves either the old run or what is needed to finish the exchange, which
 """
 
 import contextlib
+import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import RunError, UsageError
 from ..files import read_json
-from ..files.locks import lock
+from ..files.whole import lock
 
 RUN_FILES = (
     *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),
@@ -37,13 +39,8 @@ CONFIG_PARTS = ("pidual", "created", "method", "data", "training")  # which no o
 def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a directory that must not be written to.
 
-    Parameters
-    ----------
-    out : Path
-    force, resume : bool
-        Whether what is there may be replaced, or continued.
-    inputs : paths
-        Files and folders that it is made from; a directory that holds one of them is not replaced.
+    `force`, `resume`: whether what is there may be replaced, or continued.
+    `inputs`: files and folders that it is made from; a directory that holds one of them is not replaced.
     """
     if force and resume:
         raise UsageError(
@@ -248,3 +245,25 @@ def _move_files(source: Path, target: Path) -> None:
         else:
             path.replace(target / path.name)
     source.rmdir()
+
+
+def find_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Find what differs between two records, as JSON has them: its name, what it was and what it is now.
+
+    The parts of `new` are compared; of parts that are mappings, what is in them.
+    """
+    for part, now in json.loads(json.dumps(dict(new))).items():
+        was = old.get(part, {} if isinstance(now, dict) else None)
+        pairs = {part: (was, now)}
+        if isinstance(now, dict) and isinstance(was, dict):
+            pairs = {name: (was.get(name), now.get(name)) for name in {**was, **now}}
+        yield from ((name, before, after) for name, (before, after) in pairs.items() if before != after)
+
+
+def refuse_change(
+    what: str, name: str, was: Any, now: Any, way_out: str, contents: Mapping[str, str] | None = None
+) -> None:
+    """Say what has changed since `what` was started; `contents` has names of fingerprints, and what they are of."""
+    if contents and name in contents:
+        raise RunError(f"{what} was started with other contents of {contents[name]}; {way_out}")
+    raise RunError(f"{what} was started with {name} = {was!r:.200}, and now it is {now!r:.200}; {way_out}")

@@ -10,7 +10,7 @@ MAX_TEXT = 2_000  # characters of anything that is shown
 
 
 @dataclass(frozen=True)
-class Unusual:
+class _Unusual:
     """A column in which an item is far from others of its class, and where most of these lie."""
 
     column: str
@@ -20,28 +20,28 @@ class Unusual:
 
 
 @dataclass(frozen=True)
-class Preview:
+class _Preview:
     """What is known about the input of a label."""
 
     text: str | None = None
-    unusual: list[Unusual] = field(default_factory=list)
+    unusual: list[_Unusual] = field(default_factory=list)
 
 
-NOTHING = Preview()
+NOTHING = _Preview()
 
 
-def previews(run: RunFiles) -> dict[int, Preview]:
+def previews(run: RunFiles) -> dict[int, _Preview]:
     """Return what is kept of items, by the row of a label."""
-    found: dict[int, Preview] = {}
+    found: dict[int, _Preview] = {}
     for row, of_row in run.previews.groupby("row", sort=False):
         records = of_row.to_dict("records")
         texts = [record["text"] for record in records if record["text"]]
         unusual = [
-            Unusual(str(cut(record["column"])), value, finite_or_none(record["low"]), finite_or_none(record["high"]))
+            _Unusual(str(cut(record["column"])), value, finite_or_none(record["low"]), finite_or_none(record["high"]))
             for record in records
             if not record["text"] and (value := finite_or_none(record["value"])) is not None
         ]
-        found[int(str(row))] = Preview(cut(texts[-1]) if texts else None, unusual)
+        found[int(str(row))] = _Preview(cut(texts[-1]) if texts else None, unusual)
     return found
 
 

@@ -39,12 +39,8 @@ def reopen(run: RunFiles, path: str | Path) -> tuple[Source, Roles] | None:
 def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | None = None) -> dict[str, str]:
     """Return the ids of annotators in a table, by what a run calls them.
 
-    Parameters
-    ----------
-    source, roles : Source, Roles
-        The table of the run.
-    key_file : str or Path, optional
-        The key of the pseudonyms; by default the one beside the table. None is made here.
+    `source`, `roles`: the table of the run.
+    `key_file`: the key of the pseudonyms; by default the one beside the table. None is made here.
     """
     if roles.annotator is None:
         raise UsageError(f"{source.name} does not say who gave the labels.")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from published import BATCH, images, python2_pickle, write_cifar10, write_cifar100
 
-from pidual.data.datasets.cifar import CLASSES_10, cifar100_classes, load_cifar10, load_cifar100
+from pidual.data.datasets.cifar import cifar100_classes, load_cifar10, load_cifar100
 from pidual.errors import DataError, DataWarning
 
 pytestmark = pytest.mark.usefixtures("small_cifar")
@@ -43,13 +43,6 @@ def test_missing_batches_are_named_or_left_out(tmp_path):
     assert np.array_equal(train.x, x)
     assert np.array_equal(train.y, y)
     assert np.array_equal(train.rows, [*range(20), *range(40, 60)])
-
-
-def test_no_batch_at_all(tmp_path):
-    write_cifar10(tmp_path, batches=(1,))
-    (tmp_path / "cifar-10-batches-bin" / "data_batch_1.bin").unlink()
-    with pytest.raises(DataError, match=r"no data_batch_1\.bin"):
-        load_cifar10(tmp_path, "train", partial=True)
 
 
 def test_damaged_binary_files_are_named(tmp_path):
@@ -104,8 +97,3 @@ def test_cifar100_is_not_there(tmp_path):
         load_cifar100(tmp_path, "train")
     with pytest.raises(DataError, match="fine_label_names"):
         cifar100_classes(tmp_path)
-
-
-def test_names_are_those_of_the_files(real_data):
-    names = (real_data / "cifar-10-batches-bin" / "batches.meta.txt").read_text().split()
-    assert names == CLASSES_10

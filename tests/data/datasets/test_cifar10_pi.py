@@ -72,13 +72,6 @@ def test_it_loads_with_the_labels_of_one_annotator_an_image(made, data, level):
     assert len(load_dataset(f"cifar10_pi:{level}", data, answers_per_item=None).frame) == 6 * N
 
 
-def test_accuracy_and_size_are_the_annotators_own(made, data):
-    frame = load_dataset("cifar10_pi", data, answers_per_item=None).frame
-    own = frame.groupby("annotator", observed=True)[["annotator_accuracy", "annotator_size"]].first()
-    assert np.allclose(own["annotator_accuracy"], [row["accuracy"] for row in made[1]["annotators"]])
-    assert np.allclose(own["annotator_size"], np.log([row["parameters"] for row in made[1]["annotators"]]))
-
-
 def test_images_that_were_added_later_are_left_out(data):
     plain = load_dataset("cifar10_pi", data)
     added = data / "cifar-10-batches-bin" / "data_batch_2.bin"
@@ -100,12 +93,6 @@ def test_images_that_are_gone_are_named(data):
             load_dataset("cifar10_pi", data)
     finally:
         gone.write_bytes(whole)
-
-
-def test_before_it_is_made(small_cifar, tmp_path):
-    write_cifar10(tmp_path)
-    with pytest.raises(DataError, match=r"`pidual data relabel cifar10_pi --data .*`"):
-        load_dataset("cifar10_pi", tmp_path)
 
 
 def fake_annotator(train, x_test, width, epochs, *, seed):

@@ -76,17 +76,6 @@ def test_images_are_decoded_when_taken(data):
     assert load_dataset("imagenet_pi", data).x.array.shape[2:] == (224, 224)
 
 
-def test_a_fit_takes_it(data):
-    from pidual.data import AnnotationTable
-    from pidual.fit.options import FitOptions
-    from pidual.fit.prepare import prepare
-
-    loaded = load_dataset("imagenet_pi", data, image_size=8, answers_per_item=4)
-    table = AnnotationTable.from_frame(loaded.frame, pi=list(loaded.pi), keep_ids=True)
-    job = prepare(table, loaded.x, FitOptions(pi_kinds=dict(loaded.pi)))
-    assert job is not None
-
-
 def flatten(data):
     """Validation images all in one folder, as ILSVRC-2012 is published."""
     val = data / "imagenet" / "val"
@@ -120,14 +109,6 @@ def test_validation_classes_from_the_development_kit(data):
     assert load_dataset("imagenet_pi", data).y_test.tolist() == [0, 1, 2, 0, 1, 2]
 
 
-def test_other_places_of_the_images(data):
-    plain = load_dataset("imagenet_pi", data)
-    (data / "ILSVRC" / "Data").mkdir(parents=True)
-    (data / "imagenet").rename(data / "ILSVRC" / "Data" / "CLS-LOC")
-    loaded = load_dataset("imagenet_pi", data)
-    assert loaded.frame.equals(plain.frame)
-
-
 def test_missing_parts_are_named(data):
     image = next((data / "imagenet" / "train" / SYNSETS[1]).iterdir())
     image.unlink()
@@ -159,11 +140,3 @@ def test_check_counts_what_is_there(data):
         frame = load_dataset(f"imagenet_pi:{level}", data, answers_per_item=None).frame
         wrong = sum(label != y for label, y in zip(frame["label"], frame["y"], strict=True)) / len(frame)
         assert checks[f"noise of {level} labels"].detail == f"{wrong:.3f}; published: {published}"
-
-
-def test_check_names_git_lfs_pointers(data):
-    path = data / "imagenet-pi" / "low_noise" / "labels" / "train.csv"
-    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
-    checks = {check.what: check for check in check_dataset("imagenet_pi", data)}
-    assert checks["low noise"].status == "wrong"
-    assert "git lfs pull" in checks["low noise"].detail

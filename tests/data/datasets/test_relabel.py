@@ -1,15 +1,13 @@
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from pidual.data.datasets import relabel as module
-from pidual.data.datasets.relabel import calibrate_rate, count_parameters, expected_noise, relabel, sample_annotations
+from pidual.data.datasets.relabel import calibrate_rate, expected_noise, relabel, sample_annotations
 from pidual.errors import UsageError
 
 
@@ -25,21 +23,6 @@ def test_columns_and_confidence(probs):
     own = (p.argmax(2) == y).mean(1)
     assert np.allclose(frame["annotator_accuracy"], own[a])
     assert np.array_equal(frame["y"], y)
-
-
-def test_same_seed_same_labels(probs):
-    p, y = probs
-    first = sample_annotations(p, y, rate=0.3, seed=1)
-    pd.testing.assert_frame_equal(first, sample_annotations(list(p), y, rate=0.3, seed=1))
-    assert (first["label"] != sample_annotations(p, y, rate=0.3, seed=2)["label"]).mean() > 0.1
-
-
-def test_blocks_do_not_change_the_labels(probs, monkeypatch):
-    p, y = probs
-    whole, noise = sample_annotations(p, y, rate=0.3), expected_noise(p, y, rate=0.3)
-    monkeypatch.setattr(module, "BLOCK", 64)
-    pd.testing.assert_frame_equal(whole, sample_annotations(p, y, rate=0.3))
-    assert expected_noise(p, y, rate=0.3) == pytest.approx(noise)
 
 
 def test_annotators_are_drawn_uniformly_or_all_of_them(probs):
@@ -63,22 +46,6 @@ def test_labels_follow_the_tempered_distribution():
         assert np.allclose(np.bincount(drawn) / len(p), expected / expected.sum(), atol=0.005)
 
 
-def test_temperatures_are_gamma_of_shape_one():
-    """With probabilities (1/2, 1/4): P(label 0) = E[1 / (1 + 2^(-1/T))], T exponential with mean 1/rate."""
-    p = np.tile([[2 / 3, 1 / 3]], (1, 300_000, 1))
-    frame = sample_annotations(p, np.zeros(300_000, int), rate=0.5)
-    t = np.random.default_rng(1).exponential(2.0, 1_000_000)
-    assert (frame["label"] == 0).mean() == pytest.approx(np.mean(1 / (1 + 0.5 ** (1 / t))), abs=0.004)
-
-
-def test_limits_of_the_rate(probs):
-    p, y = probs
-    cold = sample_annotations(p, y, rate=1e6)
-    assert (cold["label"] == p[cold["annotator"].cat.codes, cold["item"]].argmax(1)).all()
-    hot = sample_annotations(p, y, rate=1e-6)
-    assert (hot["label"] != y).mean() == pytest.approx(0.8, abs=0.03)
-
-
 @pytest.mark.parametrize("noise", [0.25, 0.5, 0.72])
 def test_calibrated_rate_gives_the_noise(probs, noise):
     p, y = probs
@@ -92,13 +59,6 @@ def test_calibrated_rate_gives_the_noise(probs, noise):
 def test_a_noise_out_of_reach_is_refused(probs, noise):
     with pytest.raises(UsageError, match=r"between 0\.\d\d\d \(.*\) and 0\.(799|800) \(guessing\)"):
         calibrate_rate(*probs, noise)
-
-
-def test_zero_probabilities_can_still_be_drawn():
-    p = np.tile([[1.0, 0.0, 0.0]], (1, 3000, 1))
-    frame = sample_annotations(p, np.zeros(3000, int), rate=0.001)
-    assert set(frame["label"]) == {0, 1, 2}
-    assert (frame["confidence"] == (frame["label"] == 0)).all()
 
 
 def test_wrong_calls_are_refused(probs):
@@ -134,11 +94,3 @@ def test_relabel_with_classifiers_that_know_different_classes():
         relabel(X, y, models)
     with pytest.raises(UsageError, match="at least one"):
         relabel(X, y, [], rate=1.0)
-
-
-def test_count_parameters():
-    X, y = make_blobs(100, centers=3, n_features=4, random_state=0)
-    assert count_parameters(LogisticRegression().fit(X, y)) == 3 * 4 + 3
-    assert count_parameters(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)) == 3 * 4 + 3 + 3 * 4
-    tree = DecisionTreeClassifier().fit(X, y)
-    assert count_parameters(tree) == tree.tree_.node_count

@@ -1,9 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import KNeighborsClassifier
 
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import UsageError
@@ -45,27 +42,6 @@ def test_annotators_differ_and_spammers_guess():
     assert by_annotator.drop(crowd.spammers).std() > 0.15
     answers = crowd.frame[crowd.frame["annotator"].isin(crowd.spammers)].groupby("annotator", observed=True)["label"]
     assert {1, 4} == set(answers.nunique())
-
-
-def test_quick_answers_are_wrong_more_often():
-    crowd = make_crowd(2000)
-    wrong = crowd.frame["label"] != crowd.frame["y"]
-    assert (crowd.frame["seconds"] > 0).all()
-    assert 0.7 < roc_auc_score(wrong, -crowd.frame["seconds"]) < 0.95
-
-
-def test_classes_are_learnable_but_not_by_a_straight_line():
-    crowd = make_crowd(3000, n_classes=4)
-    y = crowd.frame.drop_duplicates("item")["y"]
-    linear = LogisticRegression().fit(crowd.x, y).score(crowd.x_test, crowd.y_test)
-    curved = KNeighborsClassifier(15).fit(crowd.x, y).score(crowd.x_test, crowd.y_test)
-    assert curved > 0.85
-    assert curved > linear + 0.05
-
-
-def test_many_annotators_are_quick():
-    crowd = make_crowd(20_000, 50_000, 4)
-    assert not crowd.frame.duplicated(["item", "annotator"]).any()
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,6 @@ def test_random_pi_that_is_kept_is_that_which_is_not(rows, monkeypatch):
     assert sorted(rows._kept_random) == [2, 4]
 
 
-def test_random_pi_follows_the_table_row_through_subsets(rows):
-    part = rows.subset(np.array([200, 7, 31]))
-    assert torch.equal(part.random_pi(torch.tensor([1]), 4), rows.random_pi(torch.tensor([7]), 4))
-
-
 def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(rows):
     assert Batches(rows, Training(batch_size=1000)).steps == 1
     assert Batches(rows, Training(batch_size=1000)).batch_size == 240
@@ -55,20 +50,6 @@ def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(r
 def images(n=64):
     rng = np.random.default_rng(0)
     return Rows.build(rng.integers(0, 255, (n, 3, 8, 8), dtype=np.uint8), np.arange(n), np.zeros(n, np.int64))
-
-
-def test_no_augmentation_unless_asked():
-    batches = Batches(images(), Training(batch_size=16))
-    x = batches.rows.x[:16]
-    assert batches.augment((x,), 0, 0)[0] is x
-    cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment((x,), 0, 0)[0]
-    inside = [
-        bool(
-            (cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])
-        )
-        for i in range(16)
-    ]
-    assert all(inside)  # shifted, never mirrored
 
 
 @pytest.mark.parametrize("policy", STRONG_POLICIES)
@@ -124,12 +105,6 @@ def test_the_strong_policy_comes_before_crop_and_flip(policy, order, monkeypatch
     assert steps[-1][3] is strong
     numbers = torch.cat([draws for _, _, draws, _ in steps], 1)
     assert len(numbers.unique()) == numbers.numel()  # no number serves twice
-
-
-def test_vectors_have_views_but_no_augmentation(rows):
-    weak, strong = Batches(rows, Training(), n_views=2, strong_views=1).augment((rows.x,), 0, 0)
-    assert torch.equal(weak, rows.x)
-    assert torch.equal(strong, rows.x)
 
 
 def test_resized_crops_of_images_in_memory():

@@ -19,10 +19,6 @@ def test_looks_four_times_in_a_run():
     assert collapse.is_due(0, 1, 100)
 
 
-def test_does_not_judge_a_network_that_has_hardly_begun():
-    assert not collapse.is_due(9, 40, 49)
-
-
 def test_agreement_z_is_standard_normal_under_independence():
     z = [
         collapse.agreement_z(RNG.choice(4, 500, p=[0.7, 0.1, 0.1, 0.1]), RNG.choice(4, 500, p=[0.4, 0.3, 0.2, 0.1]))
@@ -30,10 +26,6 @@ def test_agreement_z_is_standard_normal_under_independence():
     ]
     assert abs(np.mean(z)) < 0.15
     assert abs(np.std(z) - 1) < 0.1
-
-
-def test_agreement_z_of_constant_answers_is_zero():
-    assert collapse.agreement_z(np.zeros(50, int), RNG.integers(0, 3, 50)) == 0
 
 
 def test_ranking_z_is_standard_normal_under_permutation_and_equals_a_sum_over_permutations():
@@ -48,11 +40,6 @@ def test_ranking_z_is_standard_normal_under_permutation_and_equals_a_sum_over_pe
     sums = [sum(rank[i, k] for i, k in enumerate(order)) for order in itertools.permutations(labels)]
     own = sum(rank[i, k] for i, k in enumerate(labels))
     assert ranking_z(scores, labels) == pytest.approx((own - np.mean(sums)) / np.std(sums))
-
-
-def test_ranking_z_of_constant_scores_or_labels_is_zero():
-    assert ranking_z(np.zeros((50, 3)), RNG.integers(0, 3, 50)) == 0
-    assert ranking_z(RNG.normal(size=(50, 3)), np.zeros(50, int)) == 0
 
 
 def test_a_network_that_ranks_under_a_rare_class_has_not_collapsed():
@@ -170,7 +157,6 @@ def test_watching_changes_nothing(rows):
     )
     assert len(fitted.history) == 20
     assert [event.action for event in fitted.events] == ["went on"] * 4
-    assert fit(build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="off")).events == []
 
 
 def test_divergence_is_recovered(rows):

@@ -170,19 +170,6 @@ def test_lazy_inputs_are_read_once_an_item_and_come_in_the_same_order(workers):
         assert len(set(squares.taken[: 8 * 14])) == 8 * 14
 
 
-def test_a_memory_map_is_not_read_as_a_whole(tmp_path):
-    rows = crowd()
-    np.save(tmp_path / "x.npy", rows.x.numpy())
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
-    on_disk = Rows.build(
-        mapped, rows.x_row.numpy(), rows.y_noisy.numpy(), item=rows.item.numpy(), fold=rows.fold.numpy()
-    )
-    assert on_disk.x.data_ptr() == mapped.ctypes.data
-    for one, two in zip(epoch(on_disk), epoch(rows), strict=True):
-        assert torch.equal(one.x, two.x)
-        assert torch.equal(one.item, two.item)
-
-
 @pytest.mark.parametrize("options", [{"crop_pad": 2, "flip": True}, {"resized_crop": True, "flip": True}])
 def test_augmentation_is_drawn_by_item_whatever_the_number_of_processes(options):
     rows = crowd()
@@ -202,25 +189,6 @@ def test_augmentation_is_drawn_by_item_whatever_the_number_of_processes(options)
                 assert torch.equal(one.views[view], torch.cat([first.views[view], second.views[view]]))
 
 
-def test_an_item_has_the_input_of_its_first_annotation():
-    x = np.arange(6, dtype=np.float32)[:, None]
-    rows = Rows.build(x, np.array([5, 0, 3, 1, 2]), np.zeros(5, int), item=np.array([8, 4, 8, 4, 8]))
-    (batch,) = epoch(rows)
-    for place, answers in enumerate(batch.index.tensor_split((batch.item.diff() > 0).nonzero()[:, 0] + 1)):
-        assert answers.tolist() in ([0, 2, 4], [1, 3])
-        assert batch.x[place].item() == {3: 5, 2: 0}[len(answers)]
-
-
-def test_items_are_the_rows_of_x_unless_they_are_given():
-    rows = Rows.build(np.zeros((4, 2), np.float32), np.array([3, 1, 3, 0]), np.zeros(4, int))
-    assert rows.item.tolist() == [3, 1, 3, 0]
-    assert rows.fold.tolist() == [0, 0, 0, 0]
-    part = crowd().subset(np.array([7, 300, 7]))
-    assert part.item.tolist() == crowd().item[[7, 300, 7]].tolist()
-    assert part.fold.tolist() == crowd().fold[[7, 300, 7]].tolist()
-    assert len(part.groups) == 2
-
-
 def test_scans_are_in_the_order_of_items():
     rows, seen = crowd(), {}
 
@@ -237,43 +205,14 @@ def test_scans_are_in_the_order_of_items():
     assert torch.equal(seen["x"], rows.x[rows.x_row[first], 0])
 
 
-def test_an_epoch_can_visit_some_items():
-    rows, seen = crowd(), []
-
-    class Some(ByItem):
-        def epoch_rows(self, epoch, order):
-            assert sorted(order.tolist()) == list(range(120))
-            return order[order < 30]
-
-        def forward(self, batch):
-            seen.append(batch.index)
-            return super().forward(batch)
-
-    training = replace(TRAINING, epochs=1, batch_size=10)
-    fit(lambda: Some(nn.Linear(5, 3), spec_of(rows, 3, (6,))), rows, None, training)
-    first = itertools.chain(*by_loops(rows.item.numpy())[:30])
-    assert sorted(torch.cat(seen).tolist()) == sorted(first)
-
-
-def test_a_first_stage_has_batches_of_its_own_kind():
-    rows, sizes = crowd(), {"first": [], "second": []}
-
-    class First(CE):
-        def forward(self, batch):
-            sizes["first"].append((len(batch.x), len(batch.index)))
-            return super().forward(batch)
-
-    class Second(ByItem):
-        def __init__(self, f, spec):
-            super().__init__(f, spec)
-            self.before = First(nn.Linear(5, 3), spec)
-
-        def forward(self, batch):
-            sizes["second"].append((len(batch.x), len(batch.index)))
-            return super().forward(batch)
-
-    fit(lambda: Second(nn.Linear(5, 3), spec_of(rows, 3, (6,))), rows, None, replace(TRAINING, epochs=1))
-    assert set(sizes["first"]) == {(14, 14)}
-    assert len(sizes["first"]) == len(rows) // 14
-    assert len(sizes["second"]) == 8
-    assert all(inputs == 14 < answers for inputs, answers in sizes["second"])
+def test_a_memory_map_is_not_read_as_a_whole(tmp_path):
+    rows = crowd()
+    np.save(tmp_path / "x.npy", rows.x.numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    on_disk = Rows.build(
+        mapped, rows.x_row.numpy(), rows.y_noisy.numpy(), item=rows.item.numpy(), fold=rows.fold.numpy()
+    )
+    assert on_disk.x.data_ptr() == mapped.ctypes.data
+    for one, two in zip(epoch(on_disk), epoch(rows), strict=True):
+        assert torch.equal(one.x, two.x)
+        assert torch.equal(one.item, two.item)

@@ -1,14 +1,11 @@
 """One thread for small networks, unless somebody has chosen otherwise."""
 
-import contextlib
 import os
 
 import pytest
-import torch
 
-from pidual.errors import UsageError
 from pidual.learn.batch import Spec
-from pidual.learn.engine.threads import CHOSEN_OUTSIDE, SMALL, choose_threads, threads_on_resume, using_threads
+from pidual.learn.engine.session import CHOSEN_OUTSIDE, SMALL, choose_threads, threads_on_resume, using_threads
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
 
@@ -36,16 +33,6 @@ def test_a_step_of_few_multiplications_takes_one_thread():
     assert choose_threads(f, batch_size + 1) == 3
 
 
-def test_all_networks_of_a_method_count():
-    assert choose_threads(a_method("ce"), 1600) == 1
-    assert choose_threads(a_method("co_teaching"), 1600) == 3
-    assert choose_threads(a_method("pi_dual", width=2048), 64) == 3
-
-
-def test_a_long_list_of_annotators_is_looked_up_and_not_multiplied():
-    assert choose_threads(a_method("pi_dual", width=64, cardinalities=(100_000,)), 64) == 1
-
-
 def test_convolutions_take_all_threads():
     assert choose_threads(a_method(network="small_cnn", in_shape=(3, 8, 8)), 1) == 3
 
@@ -61,21 +48,8 @@ def test_what_is_asked_for_is_done():
     assert choose_threads(a_method(network="small_cnn", in_shape=(3, 8, 8)), 64, asked=1) == 1
 
 
-@pytest.mark.parametrize("asked", [0, -1, 5, 1.5, True, "2", "two"])
-def test_threads_that_cannot_be(asked):
-    with pytest.raises(UsageError, match="threads must be a whole number from 1 to 4, the number of cores, not"):
-        choose_threads(a_method(), 16, asked=asked)
-
-
 def test_a_fit_goes_on_with_its_threads_where_there_are_cores_for_them(monkeypatch):
     assert threads_on_resume(4, 1) == 4
     assert threads_on_resume(64, 1) == 1
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert threads_on_resume(4, 1) == 1
-
-
-def test_afterwards_there_are_as_many_as_before():
-    with contextlib.suppress(KeyError), using_threads(2):
-        assert torch.get_num_threads() == 2
-        raise KeyError
-    assert torch.get_num_threads() == 3

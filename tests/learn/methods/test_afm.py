@@ -141,15 +141,3 @@ def test_validation_is_marginalised(rows):
     assert record["valid_accuracy"] == right / 40
     assert record["valid_loss"] == pytest.approx(loss, abs=1e-6)
     assert evaluate(fitted.method, valid, make_fabric("cpu")) == (record["valid_accuracy"], record["valid_loss"])
-
-
-def test_parameter_and_state_counts():
-    method = build()
-    p = sum(SIZES) + NUMBERS
-    tower = sum(parameter.numel() for parameter in method.tower.parameters())
-    assert tower == (p + 1) * W + (D + W + 1) * W + (D + W + 1) * K
-    assert method.random_pi == 0
-    assert {name: tuple(value.shape) for name, value in method.named_buffers(recurse=False)} == {
-        "codes": (S, len(SIZES)),
-        "numbers": (S, NUMBERS),
-    }

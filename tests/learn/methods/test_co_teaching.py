@@ -84,18 +84,6 @@ def test_loss_and_gradients_equal_plain_loops(epoch, kept):
         assert batch.x.grad[i, k].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
 
 
-def test_each_network_learns_from_the_rows_that_the_other_chose():
-    method, batch = make(epoch=50, noise_rate=0.5), make_batch()
-    method(batch)["loss"].backward()
-    chosen = []
-    for part in HALVES:
-        losses = [cross_entropy(row[part], y) for row, y in zip(batch.x.tolist(), batch.y_noisy.tolist(), strict=True)]
-        chosen.append(chosen_by_loops(losses, 0.5))
-    moved_f, moved_g = ({i for i in range(B) if batch.x.grad[i, part].any()} for part in HALVES)
-    assert (moved_f, moved_g) == (chosen[1], chosen[0])
-    assert moved_f != moved_g
-
-
 @pytest.mark.parametrize(
     ("epochs", "options", "kept"),
     [
@@ -112,12 +100,6 @@ def test_kept_share_of_every_epoch(epochs, options, kept):
     for epoch in range(epochs):
         begin(method, epoch)
         assert method.kept() == pytest.approx(kept[epoch], abs=1e-9)
-
-
-def test_while_all_rows_are_kept_both_fit_all_labels():
-    method, batch = make(), make_batch()
-    expected = sum(nn.functional.cross_entropy(batch.x[:, part], batch.y_noisy) for part in HALVES)
-    assert torch.allclose(method(batch)["loss"], expected, atol=1e-6)
 
 
 def test_at_least_one_row_is_kept():

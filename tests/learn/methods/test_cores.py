@@ -125,14 +125,6 @@ def sieve_is_on(method):
     return method(batch_of([0], torch.tensor([[3.0, 0.0, 0.0, 0.0]]), [1]))["kept"].item() == 0
 
 
-def test_beta_and_sieve_of_every_epoch_of_a_hundred_are_the_authors():
-    method, labels = make(), torch.arange(N) % K
-    for epoch in range(100):
-        begin(method, epoch, labels)
-        assert strength(method) == pytest.approx(BETAS[epoch], abs=1e-4)
-        assert sieve_is_on(method) == (epoch > 30)
-
-
 @pytest.mark.parametrize(
     ("epochs", "zero_until", "full_from", "sieve_after"),
     [(10, 1, 3, 3), (50, 5, 19, 15), (200, 20, 79, 60)],
@@ -144,14 +136,6 @@ def test_phases_are_shares_of_the_run(epochs, zero_until, full_from, sieve_after
         ramp = (epoch - zero_until) / (full_from - zero_until)
         assert strength(method) == pytest.approx(2 * min(1, max(0, ramp)), abs=1e-4)
         assert sieve_is_on(method) == (epoch > sieve_after)
-
-
-def test_without_beta_and_sieve_it_is_cross_entropy():
-    method, labels = make(), torch.randint(0, K, (N,))
-    begin(method, 0, labels)
-    logits = torch.randn(N, K)
-    expected = nn.functional.cross_entropy(logits, labels)
-    assert torch.allclose(method(batch_of(torch.arange(N), logits, labels))["loss"], expected, atol=1e-6)
 
 
 def test_cross_entropy_is_of_the_logits_without_the_1e_8():
@@ -167,15 +151,6 @@ def test_cross_entropy_is_of_the_logits_without_the_1e_8():
     assert score == pytest.approx(sieve_score([40.0, 0.0, 0.0, 0.0], 1), abs=1e-4)
 
 
-def test_regulariser_keeps_its_1e_8_where_a_class_has_no_probability():
-    method, labels = make(beta=2.0), torch.arange(N) % K
-    begin(method, 0, labels)
-    begin(method, 20, labels)
-    logits = torch.tensor([[200.0, 0.0, 0.0, 0.0]])
-    loss = method(batch_of([0], logits, [0]))["loss"].item()
-    assert loss == pytest.approx(BETAS[20] * 0.75 * math.log(1e-8) / (1 + BETAS[20]), abs=1e-4)
-
-
 def test_a_batch_that_keeps_nothing_has_zero_loss_and_zero_gradient():
     method, labels = make(), torch.zeros(N, dtype=torch.int64)
     begin(method, 0, labels)
@@ -186,15 +161,6 @@ def test_a_batch_that_keeps_nothing_has_zero_loss_and_zero_gradient():
     assert logs["loss"].item() == 0
     assert logs["kept"].item() == 0
     assert torch.equal(logits.grad, torch.zeros(B, K))
-
-
-def test_an_epoch_that_keeps_nothing_leaves_a_prior_that_sums_to_one():
-    method, labels = make(), torch.zeros(N, dtype=torch.int64)
-    begin(method, 0, labels)
-    begin(method, 50, labels)
-    method(batch_of(torch.arange(N), torch.tensor([[-3.0, 1.0, 1.0, 1.0]] * N), labels))
-    begin(method, 51, labels)
-    assert method.prior.tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_native_score_is_the_sieves():

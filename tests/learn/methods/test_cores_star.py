@@ -7,13 +7,10 @@ import pytest
 import torch
 from contract import TRAINING
 from torch import nn
-from torch.nn import functional as F
 from toy import batch_of_views, softmax
 
-from pidual.errors import UsageError
 from pidual.learn.batch import Spec
 from pidual.learn.engine import fit
-from pidual.learn.methods import CORES
 from pidual.learn.methods.cores_star import CORESStar
 from pidual.learn.nets import MLP
 
@@ -68,11 +65,6 @@ def test_loss_and_gradients_equal_plain_loops(dropped):
         assert batch.views[1].grad[i, k].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
 
 
-def test_where_nothing_is_dropped_it_is_cross_entropy_of_the_strong_view():
-    batch = random_batch()
-    assert torch.allclose(make()(batch)["loss"], F.cross_entropy(batch.views[1], batch.y_noisy), atol=1e-6)
-
-
 @pytest.mark.parametrize(("epochs", "options", "recorded_in"), [
     (100, {}, 40), (1, {}, 0), (4, {}, 1), (5, {}, 2), (35, {}, 14), (200, {}, 80),
     (10, {"record_at": 0.9}, 9), (10, {"record_at": 1.0}, 9), (10, {"record_at": 0.0}, 0),
@@ -93,18 +85,6 @@ def test_cores_records_the_sign_of_its_score_in_one_epoch(epochs, options, recor
                 assert bool(cores.looks_wrong[i]) == (f[y] < sum(f) / K)  # CE_i - mean_k l_ik = mean_k f_k - f_y
             assert not cores.looks_wrong[N - 2 :].any()
     assert recorded == [recorded_in]
-
-
-def test_cores_records_when_alone_too():
-    assert CORES(nn.Identity(), Spec(N, K)).record_in == 40
-
-
-def test_options_reach_cores_and_are_checked():
-    before = make(beta=3.0, ramp=(0.0, 0.5), sieve_from=0.2).before
-    assert (before.final_beta, before.ramp, before.sieve_after) == (3.0, (0.0, 50.0), 20.0)
-    for option, value in (("consistency", -1.0), ("record_at", 1.5)):
-        with pytest.raises(UsageError, match=f"{option} must be"):
-            make(**{option: value})
 
 
 def build(rows, n_classes=3):

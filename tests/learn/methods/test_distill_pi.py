@@ -6,7 +6,6 @@ import pytest
 import torch
 from contract import TRAINING, spec_of
 from torch import nn
-from torch.nn import functional as F
 from toy import softmax
 
 from pidual.learn.batch import PI, Batch, Spec
@@ -57,12 +56,6 @@ def test_loss_and_gradient_equal_plain_loops(lam, temperature):
     assert method.f.head.bias.grad.tolist() == pytest.approx(by_bias, abs=1e-5)
 
 
-def test_without_the_teachers_share_it_is_cross_entropy():
-    method, batch = make(lam=0.0), make_batch()
-    expected = batch.mean(F.cross_entropy(method.f(batch.x), batch.y_noisy, reduction="none"))
-    assert torch.allclose(method(batch)["loss"], expected, atol=1e-6)
-
-
 def test_the_teacher_gets_no_gradient_and_sees_the_rows_own_pi():
     method, batch = make(), make_batch()
     loss = method(batch)["loss"]
@@ -71,15 +64,6 @@ def test_the_teacher_gets_no_gradient_and_sees_the_rows_own_pi():
     assert all(parameter.grad is not None for parameter in method.f.parameters())
     other = batch._replace(a=PI((batch.a.codes + 1) % 4, batch.a.numbers))
     assert not torch.equal(method(other)["loss"], loss)
-
-
-def test_the_teacher_stays_in_evaluation_mode():
-    method, batch = make(dropout=0.5), make_batch()
-    assert method.training
-    assert method.f.training
-    assert not any(part.training for part in method.before.modules())
-    assert torch.equal(method.before.with_pi(batch), method.before.with_pi(batch))  # no dropout
-    assert not torch.equal(method(batch)["loss"], method(batch)["loss"])  # the student has it
 
 
 def build(rows, n_classes=3, cardinalities=(6,)):

@@ -1,21 +1,17 @@
 """DivideMix: division, targets and loss against plain loops; who divides for whom; and when."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from contract import make_rows
 from small_networks import Linear
 from torch.nn import functional as F
 from toy import batch_of_views, fixed_mixup, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit
 from pidual.learn.methods import divide_mix
-from pidual.learn.methods.divide_mix import DivideMix, half
+from pidual.learn.methods.divide_mix import DivideMix
 from pidual.learn.methods.parts.selection import clean_posterior
-from pidual.learn.nets import MLP, SmallCNN
 
 N, K, B, T = 24, 4, 8, 0.5
 
@@ -145,15 +141,6 @@ def test_loss_equals_plain_loops(monkeypatch):
     assert logs["loss"].item() == pytest.approx(loss_x + 25 * (18 - 10) / 16 * loss_u + penalty, abs=1e-4)
 
 
-def test_partner_guesses_in_evaluation_mode_and_the_trained_network_in_training_mode():
-    method = divided(make(), torch.rand(2, N))
-    method.f.seen.clear(), method.g.seen.clear()
-    method.terms(0, batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
-    assert method.f.seen == [(False, True), (True, True)]  # (gradient, training)
-    assert method.g.seen == [(False, False)]
-    assert method.g.training
-
-
 def test_targets_carry_no_gradient_and_each_network_learns_from_its_own_half(monkeypatch):
     method = divided(make(lam=0.0), torch.ones(2, N))
     monkeypatch.setattr(divide_mix, "mixup", lambda x, targets, alpha: (x, targets, torch.arange(len(x)), 1.0))
@@ -190,42 +177,6 @@ def test_rows_come_labelled_and_unlabelled_for_either_network_in_turn():
         assert set(part.tolist()) == set(members.nonzero()[:, 0].tolist())
 
 
-def test_an_epoch_is_a_pass_over_the_larger_labelled_set_but_no_shorter_than_all_rows():
-    method, x, labels = make(), 3 * torch.randn(N, K), torch.arange(N) % K
-    begin(method, 10, x, labels)
-    largest = int(method.labelled.sum(1).max())
-    assert len(method.epoch_rows(10, torch.randperm(N))) == 4 * max(largest, N // 4) == int(method.progress[1])
-
-
-def test_halves_take_every_second_row():
-    batch = batch_of_views(torch.arange(5), torch.randn(2, 5, K), torch.arange(5) % K)
-    assert half(batch, 0).index.tolist() == [0, 2, 4]
-    assert half(batch, 1).y_noisy.tolist() == [1, 3]
-    assert torch.equal(half(batch, 1).views[1], batch.views[1][1::2])
-    single = batch_of_views([3], torch.randn(2, 1, K), [0])
-    assert half(single, 1).index.tolist() == [3]
-
-
-def test_where_no_row_is_trusted_the_likelier_half_is():
-    method, x, labels = make(threshold=1.0), 3 * torch.randn(N, K), torch.arange(N) % K
-    begin(method, 10, x, labels)
-    for k in (0, 1):
-        assert N / 2 <= method.labelled[k].sum() < N
-        w = method.w[1 - k]
-        assert w[method.labelled[k]].min() >= w[~method.labelled[k]].max()
-
-
-def test_where_all_rows_are_trusted_there_is_no_unlabelled_term():
-    method = make()
-    begin(method, 10, torch.zeros(N, K), torch.arange(N) % K)  # all losses the same
-    assert method.labelled.all()
-    rows = method.epoch_rows(10, torch.randperm(N))
-    assert rows.bincount(minlength=N).tolist() == [4] * N
-    logs = method(batch_of_views(rows[:B], torch.randn(2, B, K), rows[:B] % K))
-    assert logs["loss_unlabelled"] == 0
-    assert torch.isfinite(logs["loss"])
-
-
 def test_predicts_the_sum_of_logits():
     method, x = make().eval(), torch.randn(5, K)
     assert torch.allclose(method.logits(x), x @ method.f.head.weight.T + x @ method.g.head.weight.T, atol=1e-6)
@@ -240,21 +191,3 @@ def test_native_score_is_the_mean_posterior_of_noise():
     found = columns["noise_posterior"]
     assert found.isnan().tolist() == [False, True, False]
     assert found[0].item() == pytest.approx(1 - (w[0, 4] + w[1, 4]).item() / 2)
-
-
-def test_learns_and_finds_the_wrong_labels():
-    rows = make_rows()
-    training = Training(epochs=12, batch_size=40, lr=0.05, seed=0, select="last")
-    fitted = fit(lambda: DivideMix(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=12)), rows, rows, training)
-    assert fitted.history[-1]["valid_accuracy"] > 0.7
-    disagrees = fitted.method.logits(rows.take_x(rows.x_row)).argmax(1) != rows.y_noisy
-    noise = 1 - fitted.method.w.mean(0)
-    assert noise[disagrees].mean() > noise[~disagrees].mean() + 0.5
-
-
-def test_batch_normalisation():
-    rows = make_rows()
-    images = replace(rows, x=torch.randn(80, 3, 8, 8))
-    training = Training(epochs=3, batch_size=16, lr=0.01)
-    fitted = fit(lambda: DivideMix(SmallCNN(3, width=2), Spec(240, 3, epochs=3)), images, None, training)
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -1,19 +1,15 @@
 """ELR+: targets, loss, averages and their schedules against plain loops."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from contract import make_rows
 from small_networks import Linear
 from toy import batch_of, fixed_mixup, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit
 from pidual.learn.methods import elr_plus
 from pidual.learn.methods.elr_plus import ELRPlus
-from pidual.learn.nets import SmallCNN
 
 N, K, B = 12, 4, 6
 
@@ -114,19 +110,6 @@ def test_averages_are_not_trained_and_predict_in_training_mode():
     assert method.f_ema.seen == method.g_ema.seen == [(False, True)]
 
 
-def test_each_network_has_an_order_of_its_own():
-    order = torch.randperm(N)
-    rows = make().epoch_rows(0, order)
-    assert torch.equal(rows[0::2], order)
-    assert sorted(rows[1::2].tolist()) == list(range(N))
-    assert not torch.equal(rows[1::2], order)
-
-
-def test_predicts_the_mean_of_logits():
-    method, x = make().eval(), torch.randn(5, K)
-    assert torch.allclose(method.logits(x), x @ (method.f.head.weight + method.g.head.weight).T / 2, atol=1e-6)
-
-
 def test_native_score_is_of_the_mean_of_both_targets():
     method = make()
     t = torch.rand(2, N, K)
@@ -138,13 +121,3 @@ def test_native_score_is_of_the_mean_of_both_targets():
     assert found.isnan().tolist() == [False, True, False]
     mean = t.mean(0)[4]
     assert found[0].item() == pytest.approx(1 - (mean[0] / mean.sum()).item(), abs=1e-6)
-
-
-def test_averages_keep_batch_statistics_of_their_own():
-    rows = make_rows()
-    images = replace(rows, x=torch.randint(0, 256, (80, 3, 8, 8), dtype=torch.uint8))
-    training = Training(epochs=2, batch_size=16, lr=0.01)
-    fitted = fit(lambda: ELRPlus(SmallCNN(3, width=2), Spec(240, 3, epochs=2)), images, None, training)
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)
-    f, f_ema = (net.blocks[0][1].running_mean for net in (fitted.method.f, fitted.method.f_ema))
-    assert not torch.equal(f, f_ema)

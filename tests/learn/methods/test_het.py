@@ -109,27 +109,6 @@ def test_probabilities_are_clipped_at_1e_5_and_renormalised(kind):
 
 
 @BOTH
-def test_without_covariance_it_is_the_softmax_of_the_mean_over_tau(kind):
-    method = build(kind, draws=500)
-    for layer in (method.factors, method.diagonal):
-        nn.init.zeros_(layer.weight)
-        nn.init.zeros_(layer.bias)
-    nn.init.constant_(method.diagonal.bias, -100.0)  # d at its floor of 1e-3
-    x = torch.randn(50, 3)
-    p, mu = method.logits(x).softmax(1), method.f(x)
-    assert torch.allclose(p, (mu / temperature(method)).softmax(1), atol=1e-3)
-    assert not torch.allclose(p, mu.softmax(1), atol=0.02)  # the temperature matters
-    assert not torch.equal(p, (mu / temperature(method)).softmax(1))  # the floor stays
-
-
-@BOTH
-def test_draws_are_shared_by_the_batch_in_training(kind):
-    method = build(kind).train()
-    answers = method.logits(torch.randn(1, 3).expand(B, 3))
-    assert torch.allclose(answers, answers[:1].expand(B, K), atol=1e-6)
-
-
-@BOTH
 def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatch):
     monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
     n_draws, size = 4000, 32
@@ -145,11 +124,6 @@ def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatc
     width = K if kind is HET else D
     assert largest.numel == n_draws * width  # the draws themselves
     assert sum(saved) < 1.2 * n_draws * (R + width)  # they are kept for the gradient; S x B x K would be 512,000
-
-
-def test_two_classes_need_no_option():
-    assert HET(Smooth(D, 2), Spec(10, 2)).rank == 2
-    assert HET(Smooth(D, 5), Spec(10, 5)).rank == 3
 
 
 @BOTH
@@ -177,11 +151,6 @@ def test_parameter_counts_of_the_paper():
     assert count(het) - count(f) == 32_784_000
     width = f.n_features
     assert count(het_xl) - count(f) == (width + 1) * width * 15 + (width + 1) * width + 1
-
-
-def test_het_xl_adds_no_parameters_for_more_classes():
-    few, many = (HETXL(Smooth(D, n_classes), Spec(1, n_classes), rank=R) for n_classes in (K, 50))
-    assert count(few) - count(few.f) == count(many) - count(many.f) == (D + 1) * D * R + (D + 1) * D + 1
 
 
 # HET-XL's temperature

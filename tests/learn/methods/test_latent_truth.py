@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI
@@ -78,15 +77,6 @@ def test_the_loss_is_that_of_plain_loops(folds, truth):
                 total -= math.log(sum(float(p[i, k]) * math.exp(float(J[i, k])) for k in classes))
     seen_by_each = N if folds == 1 else N * (folds - 1) / folds
     assert float(method(batch)["loss"]) == pytest.approx(total / seen_by_each, rel=1e-5)
-
-
-@torch.no_grad()
-def test_one_answer_of_somebody_who_is_never_wrong_is_cross_entropy():
-    data = rows(answers=(1,), folds=1)
-    method, batch = build(data, folds=1), batch_of(data)
-    method.evidence.update(batch.index, torch.where(F.one_hot(batch.y_noisy, K) > 0, 0.0, -60.0))
-    expected = F.cross_entropy(method.f(batch.x), batch.y_noisy)
-    assert float(method(batch)["loss"]) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_network_learns_nothing_from_items_of_its_fold():

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from pidual.errors import UsageError
 from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average
-from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, sharpen, small_loss
-from pidual.learn.nets import SmallCNN, Standardize, build_network
+from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, small_loss
+from pidual.learn.nets import SmallCNN, Standardize
 
 # --- mixup ---
 
@@ -27,31 +26,7 @@ def test_mixup_mixes_inputs_and_targets_with_one_weight_and_one_permutation(alph
         assert torch.allclose(mixed_targets[i], share * targets[i] + (1 - share) * targets[j], atol=1e-6)
 
 
-def test_mixup_weight_is_the_larger_part_of_a_beta_draw():
-    x = torch.zeros(1, 1)
-    shares = torch.tensor([mixup(x, x, 1.0)[3] for _ in range(4000)])  # max(l, 1 - l) of a uniform l
-    assert shares.mean().item() == pytest.approx(0.75, abs=0.01)
-    assert shares.var().item() == pytest.approx(1 / 48, rel=0.1)
-
-
-def test_mixup_takes_bytes_and_alpha_zero_mixes_nothing():
-    x = torch.randint(0, 256, (6, 3, 4, 4), dtype=torch.uint8)
-    mixed, targets, _, share = mixup(x, torch.eye(6), 0.0)
-    assert share == 1
-    assert mixed.dtype == torch.float32
-    assert torch.equal(mixed, x.float())
-    assert torch.equal(targets, torch.eye(6))
-
-
 # --- sharpen ---
-
-
-def test_sharpen_is_a_power_scaled_to_one():
-    q = torch.tensor([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
-    squares = [0.25 / 0.38, 0.09 / 0.38, 0.04 / 0.38]
-    assert sharpen(q, 0.5)[0].tolist() == pytest.approx(squares, abs=1e-6)
-    assert sharpen(q, 0.5)[1].tolist() == pytest.approx([1, 0, 0], abs=1e-6)
-    assert torch.allclose(sharpen(q, 1.0), q, atol=1e-6)
 
 
 # --- selection ---
@@ -70,12 +45,6 @@ def test_clean_posterior_tells_small_losses_from_large_ones():
 @pytest.mark.parametrize("losses", [[1.0], [2.0, 2.0, 2.0], [1.0, math.nan], [1.0, math.inf]])
 def test_clean_posterior_calls_all_clean_where_nothing_can_be_told_apart(losses):
     assert clean_posterior(torch.tensor(losses)).tolist() == [1.0] * len(losses)
-
-
-@pytest.mark.parametrize("losses", [[0.0, 1.0], [0.0] * 49 + [1.0]])
-def test_clean_posterior_of_hardly_any_rows(losses):
-    w = clean_posterior(torch.tensor(losses))
-    assert w[0] > 0.5 > w[-1]
 
 
 def test_class_weights_are_mean_count_of_classes_with_rows_over_count():
@@ -104,16 +73,6 @@ def test_fresh_copy_has_weights_of_its_own_and_the_same_standardisation():
     assert g.blocks[0][0].weight.std().item() == pytest.approx(f.blocks[0][0].weight.std().item(), rel=0.3)
     assert torch.equal(f.standardize.mean, g.standardize.mean)
     assert (g.blocks[0][1].running_mean == 0).all()
-
-
-@pytest.mark.parametrize("name", ["wrn_28_10", "resnet34", "preact_resnet18", "resnet50", "mlp"])
-def test_the_head_of_a_fresh_copy_begins_as_the_networks_own(name):
-    shape = (5,) if name == "mlp" else (3, 8, 8)
-    f = build_network(name, in_shape=shape, n_classes=50, **({"depth": 10, "widen": 4} if name == "wrn_28_10" else {}))
-    g = fresh_copy(f)
-    assert not torch.equal(f.head.weight, g.head.weight)
-    assert g.head.weight.std().item() == pytest.approx(f.head.weight.std().item(), rel=0.05)
-    assert g.head.weight.abs().max().item() == pytest.approx(f.head.weight.abs().max().item(), rel=0.3)
 
 
 class Pretrained(nn.Module):
@@ -178,17 +137,6 @@ def test_a_second_network_of_ours_is_drawn_anew():
 
 def convolutions(f):
     return [module.weight for module in f.modules() if isinstance(module, nn.Conv2d)]
-
-
-def test_equal_networks_without_a_layer_to_draw_anew_are_refused():
-    class Odd(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(3))
-
-    with pytest.raises(UsageError, match="must not begin as equals; Odd has no linear layer"):
-        second_network(Odd(), None)
-    assert torch.equal(second_network(Odd(), None, beside=False).weight, torch.ones(3))
 
 
 @pytest.mark.parametrize("name", ["co_teaching", "divide_mix", "elr_plus", "forward_t", "distill_pi", "cores_star"])

@@ -73,19 +73,6 @@ def test_index_minus_one_reads_nan(where):
     assert rows.isnan().tolist() == [[False] * WIDTH, [True] * WIDTH, [False] * WIDTH]
 
 
-def test_what_is_read_is_a_copy():
-    memory = filled()
-    memory[torch.tensor([3])].fill_(-1)
-    assert memory.values[3].tolist() == [2.25, 2.5, 2.75]
-
-
-def test_no_gradient_is_kept():
-    memory = SampleMemory(ROWS, WIDTH)
-    memory.update(torch.tensor([1]), torch.ones(1, WIDTH, requires_grad=True) * 2)
-    assert not memory.values.requires_grad
-    assert not memory[torch.tensor([1])].requires_grad
-
-
 # --- SampleMemory: where it lies ---
 
 
@@ -113,23 +100,6 @@ def test_updates_reach_the_file_which_lies_there_as_long_as_the_memory(tmp_path)
     del memory
     gc.collect()
     assert not (tmp_path / "rows").exists()
-
-
-def test_opening_again_begins_again(tmp_path):
-    memory = SampleMemory(ROWS, WIDTH, where="disk")
-    memory.open(tmp_path / "rows")
-    memory.update(torch.tensor([1]), torch.ones(1, WIDTH))
-    memory.open(tmp_path / "rows")
-    assert not memory.values.any()
-
-
-def test_temporary_file_disappears_with_the_memory():
-    memory = filled(where="disk")
-    folder = memory.path.parent
-    assert memory.path.exists()
-    del memory
-    gc.collect()
-    assert not folder.exists()
 
 
 # --- SampleMemory: save and load ---
@@ -197,15 +167,6 @@ def test_mean_over_no_rows_is_zero_and_can_be_differentiated():
 # --- Draws ---
 
 
-def test_draws_have_the_shapes_asked_for_and_are_standard_normal():
-    one, two = Draws(4000)(3, 5)
-    assert (one.shape, two.shape) == ((4000, 3), (4000, 5))
-    for column in (*one.T, *two.T):
-        assert column.mean().item() == pytest.approx(0, abs=0.08)
-        assert column.std().item() == pytest.approx(1, abs=0.06)
-    assert torch.corrcoef(torch.cat([one, two], 1).T).fill_diagonal_(0).abs().max().item() < 0.08
-
-
 def test_draws_are_new_at_every_training_step_and_the_same_at_every_prediction():
     draws = Draws(6)
     drawn = [draws(2)[0]]
@@ -227,11 +188,6 @@ def test_draws_neither_use_nor_change_the_global_random_state():
     state = torch.get_rng_state()
     assert torch.equal(draws(2)[0], first)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_no_draws_are_refused():
-    with pytest.raises(UsageError, match="at least one draw"):
-        Draws(0)
 
 
 # --- mean_probability ---
@@ -269,9 +225,3 @@ def test_mean_probability_is_the_mean_of_softmaxes_for_any_piece(piece, monkeypa
     assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(gradients, expected, strict=True))
     with torch.no_grad():
         assert torch.allclose(mean_probability(logits, mu.numel(), e, shift), plain, atol=1e-12)
-
-
-def test_mean_probability_averages_probabilities_not_logits():
-    far = torch.tensor([[9.0, -9.0], [-9.0, 9.0], [9.0, -9.0]])
-    p = mean_probability(lambda e: e[None], 2, far)
-    assert p.tolist() == [pytest.approx([2 / 3, 1 / 3], abs=1e-5)]

@@ -70,21 +70,6 @@ def test_phases_are_the_authors_shares_of_the_run(epochs, lengths):
     assert sorted(seen, key=PHASES.index) == seen
 
 
-def test_a_share_of_zero_leaves_a_fresh_start_out():
-    method = PES(MLP(K, K), Spec(N, K, epochs=20), t2=0.0)
-    assert [phase.epochs for phase in method.phases] == [3, 0, 1, 16]
-
-
-def test_first_phases_minimise_plain_cross_entropy():
-    method = PES(passing(), Spec(N, K))
-    weight = torch.rand(B) + 0.5
-    batch = batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
-    total = 0.0
-    for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), weight.tolist(), strict=True):
-        total -= w * math.log(softmax(f)[y])
-    assert method(batch)["loss"].item() == pytest.approx(total / B, abs=1e-5)
-
-
 def test_confident_rows_and_their_weights_equal_plain_loops():
     method = PES(passing(), Spec(N, K, epochs=8))
     views, labels = 2 * torch.randn(2, N, K), torch.arange(N) % (K - 1)  # the last class has no rows
@@ -171,15 +156,6 @@ def test_rate_of_adam_is_the_authors_for_their_steps_and_higher_for_fewer():
     assert rate(1280, 200) == pytest.approx(1e-4 * 2000 / 70)
     assert rate(128, 30) == 0.05
     assert rate(128, 30, refine_lr=0.1) == 0.1
-
-
-def test_parameters_that_were_frozen_stay_frozen():
-    f = MLP(K, K, width=8, depth=2)
-    f.hidden[0].requires_grad_(False)
-    method = PES(f, Spec(N, K, epochs=8))
-    begin_last_phase(method, torch.randn(2, N, K), torch.zeros(N, dtype=torch.int64))
-    assert len(method.param_groups()[0]["params"]) == 4
-    assert not f.hidden[0].weight.requires_grad
 
 
 def test_a_network_without_head_or_last_stage():

@@ -149,13 +149,6 @@ def test_targets_carry_no_gradient(monkeypatch):
     assert torch.allclose(found, weight.grad, atol=1e-5)
 
 
-def test_weight_of_unlabelled_rows_grows_with_the_epoch():
-    method = make(lam=5.0)
-    for epoch in (0, 19, 20, 24, 25, 28, 35, 40, 41, 299):  # 20 epochs on all rows, then 5 of a new classifier
-        method.epoch = epoch
-        assert method.unlabelled_weight() == pytest.approx(5 * min(1, max(0, (epoch - 25) / 16)))
-
-
 def test_a_batch_is_in_proportion_or_half_and_half():
     method, labels, order = make(), torch.randint(0, K, (N,)), torch.randperm(N)
     begin_with(method, 100, torch.arange(N) % 3 > 0, labels)
@@ -167,17 +160,6 @@ def test_a_batch_is_in_proportion_or_half_and_half():
     assert (rows[1::2] % 4 != 0).all()
     assert len(rows[1::2].unique()) == N // 2
     assert rows[0::2].bincount(minlength=N)[0::4].tolist() == [2] * 6
-
-
-@pytest.mark.parametrize("which", ["all confident", "none confident"])
-def test_without_other_rows_there_is_no_unlabelled_term(which):
-    method, labels = make(), torch.randint(0, K, (N,))
-    begin_with(method, 100, torch.full((N,), which == "all confident"), labels)
-    logs = method(batch_of_views(torch.arange(B), torch.randn(2, B, K), labels[:B]))
-    assert method.confident.all()
-    assert logs["loss_unlabelled"] == 0
-    assert torch.isfinite(logs["loss"])
-    assert len(method.epoch_rows(100, torch.randperm(N))) == N
 
 
 def test_a_batch_without_confident_rows_has_no_labelled_term():

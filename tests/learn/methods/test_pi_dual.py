@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 from toy import dense, log_softmax
 
 from pidual.learn.batch import PI, Batch, Spec
@@ -105,27 +104,6 @@ def test_gate_at_zero_is_cross_entropy(method, batch):
     assert all((p.grad is None) or bool((p.grad == 0).all()) for p in method.eps.parameters())
 
 
-def test_gate_at_one_gives_f_no_gradient(method, batch):
-    fix_gate(method, 200.0)
-    logs = method(batch)
-    logs["loss"].backward()
-    assert all(bool((p.grad == 0).all()) for p in method.f.parameters())
-    assert float(logs["gate"]) == 1.0
-    assert torch.allclose(logs["loss"], F.cross_entropy(method.explain(batch.a)[1], batch.y_noisy))
-
-
-def test_weights_weigh_rows(method, batch):
-    alone = batch._replace(weight=torch.eye(B)[2] * B)
-    one = Batch.of_rows(
-        batch.index[2:3],
-        (batch.x[2:3],),
-        batch.y_noisy[2:3],
-        PI(batch.a.codes[2:3], batch.a.numbers[2:3]),
-        torch.ones(1),
-    )
-    assert torch.allclose(method(alone)["loss"], method(one)["loss"], atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("n_annotators", "n_numbers", "random_pi", "width", "classes", "expected"),
     [
@@ -139,12 +117,6 @@ def test_parameter_counts_of_the_paper(n_annotators, n_numbers, random_pi, width
     spec = Spec(1, classes, (n_annotators,), n_numbers)
     method = PiDual(nn.Identity(), spec, width=width, random_pi=random_pi)
     assert sum(p.numel() for p in method.parameters()) == expected
-
-
-@pytest.mark.parametrize("depth", [2, 3, 4])
-def test_depth_counts_linear_layers_with_the_shared_one(depth):
-    method = PiDual(nn.Identity(), SPEC, width=8, depth=depth)
-    assert 1 + sum(isinstance(layer, nn.Linear) for layer in method.gamma) == depth
 
 
 def test_weight_decay_spares_the_pi_networks_unless_asked():

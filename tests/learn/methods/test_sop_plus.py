@@ -9,7 +9,6 @@ from torch import nn
 from toy import batch_of_views, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.methods import SOP
 from pidual.learn.methods.sop_plus import SOPPlus
 
 N, K, B = 12, 4, 5
@@ -94,37 +93,6 @@ def test_loss_gradients_and_updates_equal_plain_loops():
         by_v = slopes(lambda z: objective(weak, strong, u=u_, v=z, squares=True, **args), v_)  # noqa: B023
         assert torch.allclose(method.u[batch.index], u - LR_U * by_u, atol=1e-5)
         assert torch.allclose(method.v[batch.index], v - LR_V * by_v, atol=1e-5)
-
-
-def test_without_consistency_and_balance_it_is_sop():
-    plus, plain = make(consistency=0.0, balance=0.0), make(SOP)
-    for _ in range(3):
-        batch = make_batch(0.5 + torch.rand(B))
-        weak = batch.x.detach().requires_grad_()
-        one, two = plus(batch)["loss"], plain(batch._replace(views=(weak,)))["loss"]
-        one.backward()
-        two.backward()
-        assert torch.allclose(one, two, atol=1e-6)
-        assert torch.allclose(batch.x.grad, weak.grad, atol=1e-6)
-        assert not batch.views[1].grad.any()
-        assert torch.allclose(plus.u.values, plain.u.values, atol=1e-6)
-        assert torch.allclose(plus.v.values, plain.v.values, atol=1e-6)
-
-
-def test_equal_views_are_consistent():
-    method, batch = make(), make_batch()
-    assert method(batch._replace(views=(batch.x, batch.x)))["consistency"].item() == pytest.approx(0, abs=1e-6)
-
-
-def test_balance_is_lowest_where_classes_are_predicted_alike():
-    method, batch = make(balance=1.0, consistency=0.0, std=0.0), make_batch()
-    even, lone = torch.zeros(B, K), torch.tensor([[9.0, 0.0, 0.0, 0.0]]).expand(B, K)
-    terms = []
-    for logits in (even, lone):
-        q = method.corrected(logits.softmax(1), torch.zeros(B, K), torch.zeros(B, K))
-        terms.append((method.label_loss(batch, q) - SOP.label_loss(method, batch, q)).item())
-    assert terms[0] == pytest.approx(math.log(K), abs=1e-6)
-    assert terms[1] > terms[0] + 1
 
 
 def test_a_class_without_probability_has_a_finite_loss():

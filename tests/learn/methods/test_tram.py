@@ -87,15 +87,6 @@ def test_head_is_a_linear_probe_with_w_times_its_own_gradient(kind):
 
 
 @BOTH
-def test_one_pass_through_the_backbone(kind):
-    method = build(kind)
-    batch, seen = make_batch(method), []
-    method.f.body.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
-    method(batch)
-    assert seen == [B]
-
-
-@BOTH
 @pytest.mark.parametrize("asked", [False, True])
 def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(kind, asked):
     method = build(kind, pi_weight_decay=asked)
@@ -115,14 +106,3 @@ def test_parameter_counts_of_the_paper():
     assert count(tram) - count(f) == 6_270_952
     assert round(count(tram) / 1e6, 2) == 31.83
     assert round(count(tram_2048) / 1e6, 2) == 38.15
-
-
-def test_random_pi_of_tram_plus_plus_enters_the_first_layer():
-    assert TRAM(Smooth(D, K), SPEC).random_pi == 0
-    method = build(TRAMPlusPlus, random_pi=14)
-    assert (method.random_pi, method.head_weight) == (14, 0.5)
-    assert method.tower.first.dense.shape == (NUMBERS + 14, W)
-    batch = make_batch(method)
-    other = batch.a.numbers.clone()
-    other[:, -1] += 1
-    assert method(batch)["loss"] != method(batch._replace(a=PI(batch.a.codes, other)))["loss"]

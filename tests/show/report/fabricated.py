@@ -21,7 +21,7 @@ from pidual.fit.predict import Answers, RowScores
 from pidual.fit.prepare import prepare
 from pidual.fit.record import describe, write_run
 from pidual.learn.engine import Fitted
-from pidual.learn.engine.history import write_history
+from pidual.learn.engine.callbacks import write_history
 from pidual.run.predictions import SPLITS, Predictions
 from pidual.run.records.config import as_source
 from pidual.run.records.reading import seal
@@ -133,7 +133,7 @@ def made_up_answers(rng, job, truth, wrong):
     scores = RowScores.empty(codes)
     for name in ("quality", "full", "unaided", "confidence"):
         getattr(scores, name)[:] = p[place, codes]
-    return Answers(predictions, posteriors, scores, mock.Mock())
+    return Answers(predictions, posteriors, scores, mock.Mock(job=job))
 
 
 def made_up_training(job, valid, guard, selection):

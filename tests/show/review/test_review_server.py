@@ -139,7 +139,7 @@ def test_what_cannot_be_served_is_said_in_one_sentence(run, tmp_path):
 
 def test_the_extra_is_named_where_it_is_missing(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "pidual.show.review.serve", raising=False)
+    monkeypatch.delitem(sys.modules, "pidual.show.review.app", raising=False)
     code, _, err = run_cli(["review", run.path])
     assert code == 2
     assert "pip install 'pidual[review]'" in err

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import sqlite3
-import threading
 
 import pandas as pd
 import pytest
@@ -36,12 +35,6 @@ def test_the_last_decision_on_a_row_counts(run, store):
     assert found["label"].iloc[0] == "dog"
     assert pd.isna(found["label"].iloc[1])
     assert (pd.Timestamp.now("UTC") - found["at"]).max() < pd.Timedelta("1min")
-
-
-def test_a_run_that_nobody_reviewed_has_no_decisions(run):
-    assert len(run.reviews) == 0
-    assert run.reviews["row"].dtype == "int64"
-    assert not (run.path / FILE).exists()
 
 
 def test_undo_brings_back_what_counted_before(run, store):
@@ -107,15 +100,6 @@ def test_several_processes_write_at_once(run):
         assert db.execute("SELECT COUNT(*), COUNT(DISTINCT request) FROM decisions").fetchone() == (40, 40)
     db.close()
     assert len(run.reviews) == 20
-
-
-def test_several_threads_write_at_once(store):
-    threads = [
-        threading.Thread(target=lambda n=n: [add(store, row, reviewer=f"r{n}") for row in range(10)]) for n in range(4)
-    ]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert add(store, 3, reviewer="last") == (41, True)
 
 
 def test_decisions_on_another_table_are_refused(run, store):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     """A dataset that can be loaded.
 
     Attributes
@@ -37,19 +37,19 @@ class Entry:
 
 
 DATASETS = {
-    "cifar10h": Entry("CIFAR-10H, worst labels", "cifar10h.load_cifar10h"),
-    "cifar10n": Entry(
+    "cifar10h": _Entry("CIFAR-10H, worst labels", "cifar10h.load_cifar10h"),
+    "cifar10n": _Entry(
         "CIFAR-10N", "cifarn.load_cifar10n", ("worst", "worst-official", "aggregate", "random1", "random2", "random3")
     ),
-    "cifar100n": Entry("CIFAR-100N", "cifarn.load_cifar100n", ("fine", "coarse")),
-    "imagenet_pi": Entry("ImageNet-PI", "imagenet_pi.load_imagenet_pi", ("low", "high"), random=True),
-    "cifar10s": Entry("CIFAR-10S", "cifar10s.load_cifar10s"),
-    "labelme": Entry("LabelMe", "labelme.load_labelme", ("test", "valid")),
-    "digits_pi": Entry("Digits-PI", "digits.load_noise_level", ("low", "high"), random=True),
-    "cifar10_pi": Entry("CIFAR-10-PI", "cifar10_pi.load_cifar10_pi", ("low", "high"), random=True),
-    "cifar100_sm500": Entry("CIFAR-100 SM500", "crowds.load_cifar100_sm500"),
-    "medical_treat": Entry("Medical relations", "crowds.load_medical_treat", random=True),
-    "llm_emotion": Entry("Language models on emotions", "crowds.load_llm_emotion", random=True),
+    "cifar100n": _Entry("CIFAR-100N", "cifarn.load_cifar100n", ("fine", "coarse")),
+    "imagenet_pi": _Entry("ImageNet-PI", "imagenet_pi.load_imagenet_pi", ("low", "high"), random=True),
+    "cifar10s": _Entry("CIFAR-10S", "cifar10s.load_cifar10s"),
+    "labelme": _Entry("LabelMe", "labelme.load_labelme", ("test", "valid")),
+    "digits_pi": _Entry("Digits-PI", "digits.load_noise_level", ("low", "high"), random=True),
+    "cifar10_pi": _Entry("CIFAR-10-PI", "cifar10_pi.load_cifar10_pi", ("low", "high"), random=True),
+    "cifar100_sm500": _Entry("CIFAR-100 SM500", "crowds.load_cifar100_sm500"),
+    "medical_treat": _Entry("Medical relations", "crowds.load_medical_treat", random=True),
+    "llm_emotion": _Entry("Language models on emotions", "crowds.load_llm_emotion", random=True),
 }
 
 
@@ -90,7 +90,7 @@ def load_dataset(
     return replace(loaded, x=x, x_test=x_test)
 
 
-def find_entry(name: str) -> tuple[Entry, str | None]:
+def find_entry(name: str) -> tuple[_Entry, str | None]:
     """Return the entry of DATASETS a name stands for, and the variant."""
     key, colon, variant = name.partition(":")
     if key not in DATASETS:

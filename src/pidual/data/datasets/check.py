@@ -28,17 +28,10 @@ HALF_POINT = 0.005  # how far the noise of what pidual has sampled may lie from 
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, and what came out.
-
-    Attributes
-    ----------
-    what : str
-    status : "ok", "note" (usable, though incomplete), "missing" or "wrong"
-    detail : str
-    """
+    """What was looked at, and what came out."""
 
     what: str
-    status: Status
+    status: Status  # "ok", "note" (usable, though incomplete), "missing" or "wrong"
     detail: str
 
 
@@ -49,12 +42,8 @@ Part = Callable[[Path], Checks]
 def check_dataset(name: str, data: Path) -> list[Check]:
     """Check everything a dataset needs.
 
-    Parameters
-    ----------
-    name : str
-        Key of DATASETS; all its variants are checked.
-    data : Path
-        Folder with the datasets.
+    `name`: key of DATASETS; all its variants are checked.
+    `data`: folder with the datasets.
     """
     find_entry(name)
     done: list[Check] = []

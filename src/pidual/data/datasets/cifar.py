@@ -30,35 +30,20 @@ N_CLASSES_100: dict[str, int] = {"fine": 100, "coarse": 20}
 
 
 class Images(NamedTuple):
-    """Images of a part of CIFAR.
+    """Images of a part of CIFAR."""
 
-    Attributes
-    ----------
-    x : uint8 array of shape (N, 3, 32, 32)
-    y : int array of shape (N,)
-        Clean labels.
-    rows : int array of shape (N,)
-        Number of each image in the published order of its part.
-    whole : bool
-        Whether it is all of its part.
-    """
-
-    x: NDArray[np.uint8]
-    y: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    whole: bool = True
+    x: NDArray[np.uint8]  # (N, 3, 32, 32)
+    y: NDArray[np.int64]  # (N,), clean labels
+    rows: NDArray[np.int64]  # (N,), number of each image in the published order of its part
+    whole: bool = True  # whether it is all of its part
 
 
 def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
     """Images of CIFAR-10.
 
-    Parameters
-    ----------
-    data : Path
-        Folder that holds cifar-10-batches-bin or cifar-10-batches-py.
-    part : {"train", "test"}
-    partial : bool
-        Continue, with a warning, when some of the training batches are missing.
+    `data`: folder that holds cifar-10-batches-bin or cifar-10-batches-py.
+    `part` ({"train", "test"}).
+    `partial`: continue, with a warning, when some of the training batches are missing.
     """
     files = cifar10_files(data, part)
     present = {number: path for number, path in enumerate(files) if path.is_file()}
@@ -80,12 +65,9 @@ def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
 def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
     """Images of CIFAR-100 with their fine (100) or coarse (20) labels.
 
-    Parameters
-    ----------
-    data : Path
-        Folder that holds cifar-100-binary or cifar-100-python.
-    part : {"train", "test"}
-    label : {"fine", "coarse"}
+    `data`: folder that holds cifar-100-binary or cifar-100-python.
+    `part` ({"train", "test"}).
+    `label` ({"fine", "coarse"}).
     """
     path = _cifar100_file(data, part)
     if not path.is_file():

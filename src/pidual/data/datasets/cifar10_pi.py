@@ -34,15 +34,10 @@ PI = {"annotator": "category", "confidence": "number", "annotator_accuracy": "nu
 def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_per_item: int | None = 1) -> NoisyDataset:
     """CIFAR-10-PI at its low (50%) or high (72%) noise; the test set is CIFAR-10's.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with CIFAR-10 and cifar-10-pi.
-    noise : {"low", "high"}
-    seed : int
-        Of the choice of the annotator, uniform among the 16, of each image.
-    answers_per_item : int or None
-        How many of the 16 annotators' answers to keep per image; None: all.
+    `data`: folder with CIFAR-10 and cifar-10-pi.
+    `noise` ({"low", "high"}).
+    `seed`: of the choice of the annotator, uniform among the 16, of each image.
+    `answers_per_item`: how many of the 16 annotators' answers to keep per image; None: all.
     """
     about = read_about(data)
     train, test = training_images(data), load_cifar10(data, "test")

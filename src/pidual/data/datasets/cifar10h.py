@@ -32,10 +32,7 @@ PI = {"annotator": "category", "reaction_time": "duration", "trial_index": "numb
 def load_cifar10h(data: Path) -> NoisyDataset:
     """CIFAR-10H with its worst labels; PI: who answered, in how many milliseconds, as their how-manieth.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with cifar-10h and CIFAR-10. The test set is what is there of CIFAR-10's training images.
+    `data`: folder with cifar-10h and CIFAR-10. The test set is what is there of CIFAR-10's training images.
     """
     answers = read_answers(data)
     train, test = load_cifar10(data, "test"), load_cifar10(data, "train", partial=True)

@@ -28,10 +28,7 @@ PI = {"annotator": "category", "confidence": "number", "rt_ms": "duration", "tri
 def load_cifar10s(data: Path) -> NoisyDataset:
     """CIFAR-10S; PI: the annotator, their confidence, reaction time in milliseconds, and number of the trial.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with cifar-10s and CIFAR-10's test images.
+    `data`: folder with cifar-10s and CIFAR-10's test images.
     """
     answers, images = read_answers(data), load_cifar10(data, "test")
     check_answers(answers, images, data)

@@ -47,14 +47,11 @@ class SideInfo(NamedTuple):
 def load_cifar10n(data: Path, label: str = "worst") -> NoisyDataset:
     """CIFAR-10N; PI: the worker who gave the label, and the seconds they took for their ten images.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with cifar-n and CIFAR-10. If some of its training batches are missing, the images of the others are
+    `data`: folder with cifar-n and CIFAR-10. If some of its training batches are missing, the images of the others are
         used, with a warning.
-    label : {"worst", "worst-official", "aggregate", "random1", "random2", "random3"}
-        "worst" is the first wrong one of the three answers, else the first, as in the code behind the paper;
-        "worst-official" and "aggregate" are the released labels, with the first of the workers who gave that answer.
+    `label` ({"worst", "worst-official", "aggregate", "random1", "random2", "random3"}): "worst" is the first wrong one
+        of the three answers, else the first, as in the code behind the paper; "worst-official" and "aggregate" are the
+        released labels, with the first of the workers who gave that answer.
     """
     labels, side = read_labels(data, LABELS_10, KEYS_10), read_side_info(data, SIDE_10, workers=3, images=10)
     train, test = load_cifar10(data, "train", partial=True), load_cifar10(data, "test")
@@ -67,12 +64,8 @@ def load_cifar10n(data: Path, label: str = "worst") -> NoisyDataset:
 def load_cifar100n(data: Path, label: Depth = "fine") -> NoisyDataset:
     """CIFAR-100N; PI: the worker, and the seconds they took for their five images.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with cifar-n and CIFAR-100.
-    label : {"fine", "coarse"}
-        The 100 classes, or the 20 they belong to.
+    `data`: folder with cifar-n and CIFAR-100.
+    `label` ({"fine", "coarse"}): the 100 classes, or the 20 they belong to.
     """
     if label not in KEYS_100:
         raise UsageError(f"the labels of CIFAR-100N are 'fine' or 'coarse', not {label!r}")

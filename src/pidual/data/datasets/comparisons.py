@@ -11,24 +11,13 @@ ERROR = 0.05  # of careful people
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Comparisons with what is true about them.
+    """Comparisons with what is true about them."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One comparison per row: left, right, winner (left, right or tie), judge.
-    score : Series
-        True score of each item; a difference of 1 is preferred in 73% of cases by somebody careful.
-    x : array (n_items, n_features)
-        Features, of which the score is a linear function and noise.
-    against : array of bool
-        Whether each answer prefers the worse item.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # one comparison per row: left, right, winner (left, right or tie), judge
+    # True score of each item; a difference of 1 is preferred in 73% of cases by somebody careful
     score: "pd.Series[float]"
-    x: NDArray[np.float64]
-    against: NDArray[np.bool_]
+    x: NDArray[np.float64]  # (n_items, n_features), features, of which the score is a linear function and noise
+    against: NDArray[np.bool_]  # whether each answer prefers the worse item
 
 
 def make_comparisons(

@@ -94,10 +94,7 @@ def load_cifar100_sm500(data: Path) -> NoisyDataset:
 
     Its test set are the CIFAR-100 test images of these animals.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with crowds and CIFAR-100.
+    `data`: folder with crowds and CIFAR-100.
     """
     answers = read_answers(data, SM500)
     train, test, names = load_cifar100(data, "train"), load_cifar100(data, "test"), cifar100_classes(data)
@@ -124,14 +121,9 @@ def load_medical_treat(data: Path, *, seed: int = 0, held_out: float = 0.4) -> N
     PI: the worker, seconds, number of the trial, number of relations ticked, channel and country. Experts have judged
     606 sentences; y is missing for the others.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with crowds.
-    seed : int
-        Which sentences are held out.
-    held_out : float
-        Share of the sentences with gold that are the test set, without their answers.
+    `data`: folder with crowds.
+    `seed`: which sentences are held out.
+    `held_out`: share of the sentences with gold that are the test set, without their answers.
     """
     return _text_dataset("medical_treat", data, MEDICAL, seed, held_out)
 
@@ -139,14 +131,9 @@ def load_medical_treat(data: Path, *, seed: int = 0, held_out: float = 0.4) -> N
 def load_llm_emotion(data: Path, *, seed: int = 0, held_out: float = 0.2) -> NoisyDataset:
     """12 language models and a trained classifier on 498 texts, six emotions; PI: which model answered.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with crowds.
-    seed : int
-        Which texts are held out.
-    held_out : float
-        Share of the texts that are the test set, without their answers.
+    `data`: folder with crowds.
+    `seed`: which texts are held out.
+    `held_out`: share of the texts that are the test set, without their answers.
     """
     return _text_dataset("llm_emotion", data, EMOTION, seed, held_out)
 

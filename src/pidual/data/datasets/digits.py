@@ -43,14 +43,10 @@ def load_digits_pi(
 ) -> DigitsPI:
     """Relabel scikit-learn's digits.
 
-    Parameters
-    ----------
-    noise : {"low", "high"} or float
-        Share of wrong labels: "low" is 44%, "high" is 72%; the outcome differs by sampling, about a point.
-    answers_per_item : int or None
-        How many of the 16 annotators label each image; None: all.
-    seed : int
-        Seed of the labels. The split into training and test images and the annotators are always the same.
+    `noise` ({"low", "high"} or float): share of wrong labels: "low" is 44%, "high" is 72%; the outcome differs by
+        sampling, about a point.
+    `answers_per_item`: how many of the 16 annotators label each image; None: all.
+    `seed`: seed of the labels. The split into training and test images and the annotators are always the same.
     """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split

@@ -51,17 +51,12 @@ def load_imagenet_pi(
 ) -> NoisyDataset:
     """ImageNet-PI at its low (48.1%) or high (83.8%) noise; the test set is ILSVRC-2012's validation set.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with imagenet-pi and imagenet.
-    noise : {"low", "high"}
-    seed : int
-        Of the choice of the annotator, uniform among the 16, of each image.
-    answers_per_item : int or None
-        How many of the 16 annotators' answers to keep per image; None: all.
-    image_size : int
-        Images have this many pixels a side: the central 7/8 of the shorter side, bicubic, unless training draws crops.
+    `data`: folder with imagenet-pi and imagenet.
+    `noise` ({"low", "high"}).
+    `seed`: of the choice of the annotator, uniform among the 16, of each image.
+    `answers_per_item`: how many of the 16 annotators' answers to keep per image; None: all.
+    `image_size`: images have this many pixels a side: the central 7/8 of the shorter side, bicubic, unless training
+        draws crops.
     """
     if noise not in ("low", "high"):
         raise UsageError(f"the noise of ImageNet-PI is 'low' or 'high', not {noise!r}")

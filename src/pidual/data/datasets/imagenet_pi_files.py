@@ -25,15 +25,11 @@ Split = Literal["train", "validation"]
 def write_imagenet_pi(folder: str | Path, train: pd.DataFrame, validation: pd.DataFrame | None = None) -> None:
     """Write annotations in the file format of ImageNet-PI.
 
-    Parameters
-    ----------
-    folder : path
-        Made when absent. Gets labels/train.csv, confidences/train.csv (and validation.csv), annotator_features.csv; no
-        headers.
-    train, validation : DataFrame
-        Frames of `sample_annotations` or `relabel` with `answers_per_item=None` and integer labels: every annotator
-        must have labelled every item. Accuracies and sizes are written as they are; ImageNet-PI's own are said to
-        be a standardised accuracy and a logarithm of the number of parameters.
+    `folder`: made when absent. Gets labels/train.csv, confidences/train.csv (and validation.csv),
+        annotator_features.csv; no headers.
+    `train`, `validation`: frames of `sample_annotations` or `relabel` with `answers_per_item=None` and integer labels:
+        every annotator must have labelled every item. Accuracies and sizes are written as they are; ImageNet-PI's own
+        are said to be a standardised accuracy and a logarithm of the number of parameters.
     """
     folder = Path(folder)
     order = list(pd.unique(train["annotator"]))
@@ -63,21 +59,11 @@ def read_imagenet_pi(
 ) -> pd.DataFrame:
     """Read annotations in the file format of ImageNet-PI.
 
-    Parameters
-    ----------
-    folder : path
-        ImageNet-PI's `low_noise` or `high_noise`, or a folder `write_imagenet_pi` has written.
-    split : {"train", "validation"}
-        Which files to read.
-    answers_per_item : int or None
-        How many annotators to keep per image, drawn uniformly with `seed`; None: all.
-    annotators : sequence of str, optional
-        Their names in column order; "annotator-00" and so on when left out.
-
-    Returns
-    -------
-    DataFrame
-        item (image file name), annotator, label (class index), confidence, annotator_accuracy, annotator_size.
+    `folder`: ImageNet-PI's `low_noise` or `high_noise`, or a folder `write_imagenet_pi` has written.
+    `split` ({"train", "validation"}): which files to read.
+    `answers_per_item`: how many annotators to keep per image, drawn uniformly with `seed`; None: all.
+    `annotators`: their names in column order; "annotator-00" and so on when left out.
+    Returned: item (image file name), annotator, label (class index), confidence, annotator_accuracy, annotator_size.
     """
     folder = Path(folder)
     labels = _read_csv(_found(folder, f"labels/{split}.csv", f"labels-{split}.csv"))

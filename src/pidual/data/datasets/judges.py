@@ -17,35 +17,21 @@ TWICE, UNSURE = 0.3, 0.03  # shares of judgements that are asked in both orders,
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Judgements by a panel, and what is true.
+class _Panel:
+    """Judgements by a panel, and what is true."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per judgement: item, judge, verdict ("pass", "fail" or "unsure"), order, words, logprob.
-    truth : Series
-        The true verdict of each item, by item.
-    gold : DataFrame
-        Columns item and truth: items drawn at random whose true verdict people have found out.
-    """
-
+    # one row per judgement: item, judge, verdict ("pass", "fail" or "unsure"), order, words, logprob
     frame: pd.DataFrame
-    truth: pd.Series
-    gold: pd.DataFrame
+    truth: pd.Series  # the true verdict of each item, by item
+    gold: pd.DataFrame  # columns item and truth: items drawn at random whose true verdict people have found out
 
 
-def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, seed: int = 0) -> Panel:
+def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, seed: int = 0) -> _Panel:
     """Make the judgements of a panel.
 
-    Parameters
-    ----------
-    n_items, n_judges : int
-        Sizes; each judge is asked about four items in five.
-    n_gold : int
-        Items with a gold label.
-    seed : int
-        The same seed gives the same panel.
+    `n_items`, `n_judges`: sizes; each judge is asked about four items in five.
+    `n_gold`: items with a gold label.
+    `seed`: the same seed gives the same panel.
     """
     rng = np.random.default_rng(seed)
     passes = rng.random(n_items) < 0.55
@@ -65,7 +51,7 @@ def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, se
     frame = pd.DataFrame(columns | {"logprob": -sure.round(4)})
     truth = pd.Series(np.asarray(VERDICTS)[passes.astype(int)], index=ids, name="truth")
     chosen = np.sort(rng.choice(n_items, n_gold, replace=False))
-    return Panel(frame, truth, pd.DataFrame({"item": ids[chosen], "truth": truth.to_numpy()[chosen]}))
+    return _Panel(frame, truth, pd.DataFrame({"item": ids[chosen], "truth": truth.to_numpy()[chosen]}))
 
 
 def _asked(

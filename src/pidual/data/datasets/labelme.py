@@ -26,12 +26,8 @@ PI = {"annotator": "category"}
 def load_labelme(data: Path, part: str = "test") -> NoisyDataset:
     """LabelMe; PI: the worker. The release does not name the classes, so they are called by their numbers.
 
-    Parameters
-    ----------
-    data : Path
-        Folder with labelme.
-    part : {"test", "valid"}
-        The part to test on: 1,188 or 500 photographs.
+    `data`: folder with labelme.
+    `part` ({"test", "valid"}): the part to test on: 1,188 or 500 photographs.
     """
     if part not in ("test", "valid"):
         raise UsageError(f"LabelMe is tested on its part 'test' or 'valid', not {part!r}")

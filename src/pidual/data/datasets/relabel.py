@@ -42,30 +42,16 @@ def sample_annotations(
 ) -> pd.DataFrame:
     """Labels drawn from the annotators' probabilities at Gamma-distributed temperatures.
 
-    Parameters
-    ----------
-    probs : array of shape (A, N, K), or a sequence of A arrays of shape (N, K)
-        Probability of each class according to each annotator.
-    y : array-like of shape (N,)
-        Clean labels, 0 to K-1.
-    rate : float
-        Rate beta of the temperature distribution; ImageNet-PI has 0.5 (low noise) and 0.1 (high noise).
-    answers_per_item : int or None
-        How many annotators, drawn uniformly without replacement, label each item; None: all of them.
-    items : array-like of shape (N,), optional
-        Names of the items; 0 to N-1 when left out.
-    annotators : sequence of str, optional
-        Names of the annotators; "annotator-00" and so on when left out.
-    accuracies, sizes : array-like of shape (A,), optional
-        What is known about each annotator: accuracy (by default that of its most probable class against `y`) and size,
-        usually the logarithm of its number of parameters (by default the column is left out).
-    seed : int
-        The same seed gives the same labels.
-
-    Returns
-    -------
-    DataFrame
-        One row per annotation, ordered by item: item, annotator, label, confidence in [0, 1] (high: the annotator
+    `probs` (A, N, K) (N, K): probability of each class according to each annotator.
+    `y` (N,): clean labels, 0 to K-1.
+    `rate`: rate beta of the temperature distribution; ImageNet-PI has 0.5 (low noise) and 0.1 (high noise).
+    `answers_per_item`: how many annotators, drawn uniformly without replacement, label each item; None: all of them.
+    `items` (N,): names of the items; 0 to N-1 when left out.
+    `annotators`: names of the annotators; "annotator-00" and so on when left out.
+    `accuracies`, `sizes` (A,): what is known about each annotator: accuracy (by default that of its most probable class
+        against `y`) and size, usually the logarithm of its number of parameters (by default the column is left out).
+    `seed`: the same seed gives the same labels.
+    Returned: one row per annotation, ordered by item: item, annotator, label, confidence in [0, 1] (high: the annotator
         believes its label), annotator_accuracy, annotator_size, y.
     """
     y = _checked(probs, y, rate)
@@ -105,14 +91,9 @@ def expected_noise(probs: Probabilities, y: ArrayLike, *, rate: float, seed: int
 def calibrate_rate(probs: Probabilities, y: ArrayLike, noise: float, *, seed: int = 0) -> float:
     """Return the rate beta at which a share `noise` of the labels is expected to be wrong.
 
-    Parameters
-    ----------
-    probs, y
-        As for `sample_annotations`.
-    noise : float
-        Wanted noise rate; it must lie above the annotators' own error rate and below that of guessing, 1 - 1/K.
-    seed : int
-        Seed of the temperatures.
+    `probs`, `y`: as for `sample_annotations`.
+    `noise`: wanted noise rate; it must lie above the annotators' own error rate and below that of guessing, 1 - 1/K.
+    `seed`: seed of the temperatures.
     """
     low, high = math.log(1e-4), math.log(1e4)  # noise falls as the rate grows
     most, least = (expected_noise(probs, y, rate=math.exp(bound), seed=seed) for bound in (low, high))
@@ -144,25 +125,13 @@ def relabel(
 ) -> pd.DataFrame:
     """Relabel a clean dataset with fitted classifiers.
 
-    Parameters
-    ----------
-    X : array-like
-        Inputs, handed to each classifier's `predict_proba`.
-    y : array-like of shape (N,)
-        Clean labels: integers or strings.
-    annotators : sequence or mapping of fitted classifiers
-        Anything with `predict_proba` and `classes_`; a mapping gives their names.
-    noise, rate : float
-        Exactly one of them: the wanted share of wrong labels, or the rate beta of the temperatures.
-    answers_per_item, items, seed
-        As for `sample_annotations`.
-    sizes : array-like of shape (A,), optional
-        Size of each annotator; by default the natural logarithm of `count_parameters`.
-
-    Returns
-    -------
-    DataFrame
-        As `sample_annotations`, with labels and y as they are written in `y`.
+    `X`: inputs, handed to each classifier's `predict_proba`.
+    `y` (N,): clean labels: integers or strings.
+    `annotators`: anything with `predict_proba` and `classes_`; a mapping gives their names.
+    `noise`, `rate`: exactly one of them: the wanted share of wrong labels, or the rate beta of the temperatures.
+    `answers_per_item`, `items`, `seed`: as for `sample_annotations`.
+    `sizes` (A,): size of each annotator; by default the natural logarithm of `count_parameters`.
+    Returned: as `sample_annotations`, with labels and y as they are written in `y`.
     """
     if (noise is None) == (rate is None):
         raise UsageError("relabel needs exactly one of noise= (wanted share of wrong labels) and rate= (beta)")

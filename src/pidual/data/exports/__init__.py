@@ -15,7 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import listed, quoted
@@ -26,7 +26,7 @@ from ..sources.parquet import ParquetFile
 from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
-from .records import JsonRecords, as_columns
+from .records import Json, JsonRecords, as_columns
 from .wide import melt
 
 NESTED = {
@@ -53,15 +53,9 @@ def check_format(form: str | None) -> None:
 def open_json(file: File, form: str | None, label: str | None, items: bool = False) -> Source | None:
     """Return the table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
-    Parameters
-    ----------
-    file : File
-    form : str, optional
-        One of `FORMATS`; by default what the first record looks like.
-    label : str, optional
-        The control or question whose answers are the labels.
-    items : bool
-        Read items, a row for each, whether they have answers or not.
+    `form`: one of `FORMATS`; by default what the first record looks like.
+    `label`: the control or question whose answers are the labels.
+    `items`: read items, a row for each, whether they have answers or not.
     """
     begin = judgements.first_object(file.path) if form is None and file.is_here else {}
     log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
@@ -69,7 +63,7 @@ def open_json(file: File, form: str | None, label: str | None, items: bool = Fal
         return open_log(file.path, log, label)
     whole = JsonRecords(file)
     is_list = whole.is_list()
-    records: Iterable[dict[str, Any]] = list(whole) if is_list else whole
+    records: Iterable[Json] = list(whole) if is_list else whole
     if form in NESTED:
         return _table(NESTED[form][1](records, file.name), label, items)
     if form is None:
@@ -143,14 +137,14 @@ class _Member(JsonRecords):
         raise DataError(f"{self.name} is not UTF-8 text; write it again as UTF-8.")
 
 
-def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[str, Any]]:
+def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[Json]:
     """Yield the records of several files, whose names say who gave the labels; that of a single file does not."""
     for stem, records in named:
         for record in records:
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
 
 
-def _flat(records: list[dict[str, Any]], name: str, form: str | None, label: str | None) -> Source:
+def _flat(records: list[Json], name: str, form: str | None, label: str | None) -> Source:
     """Return the table in a list of flat objects; columns of lists and objects are left out."""
 
     def place(row: int) -> str:

@@ -25,7 +25,7 @@ from ..people import shown
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from .long_table import finished
-from .records import as_columns, kind
+from .records import Json, as_columns, kind
 
 ABOUT = ("annotator", "seconds", "pre_annotated", "created_at")  # what may be known about an answer
 
@@ -33,14 +33,9 @@ ABOUT = ("annotator", "seconds", "pre_annotated", "created_at")  # what may be k
 class Answers:
     """Answers of one export.
 
-    Parameters
-    ----------
-    name : str
-        What messages call the file.
-    tool : str
-        The program that wrote it.
-    unit, question : str
-        What that program calls an item, and what an annotator answers.
+    `name`: what messages call the file.
+    `tool`: the program that wrote it.
+    `unit`, `question`: what that program calls an item, and what an annotator answers.
     """
 
     def __init__(self, name: str, tool: str, unit: str, question: str):
@@ -48,8 +43,8 @@ class Answers:
         self.left_out: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()  # results that are no classes, by type
         self.tags: dict[str, Mapping[str, str]] = {}  # by control: what the labelling tool calls its parts
-        self._records: list[dict[str, Any]] = []
-        self._rows: dict[str, list[dict[str, Any]]] = {}  # by control
+        self._records: list[Json] = []
+        self._rows: dict[str, list[Json]] = {}  # by control
         self._truths: dict[str, dict[int, Any]] = defaultdict(dict)
         self._several: Counter[str] = Counter()  # answers of several labels, by control
         self._empty: list[dict[str, Any]] = []  # answers without any
@@ -99,7 +94,7 @@ class Answers:
         """Return the value if it is None or of the type; raise an error that names the field otherwise."""
         return None if value is None else self.expect(value, type_, field, wanted)
 
-    def objects(self, value: Any, field: str) -> Iterator[dict[str, Any]]:
+    def objects(self, value: Any, field: str) -> Iterator[Json]:
         """Yield the objects of a list, which may be missing."""
         for each in self.optional(value, list, field, "a list") or ():
             yield self.expect(each, dict, field, "a list of objects")
@@ -120,7 +115,7 @@ class Answers:
         rows, records = as_columns(self.name, answered).data, as_columns(self.name, self._records)
         number, items = np.asarray(rows.pop("record"), np.int64), records.data.pop("item")
         answers = np.asarray(rows.pop("answer"), np.int64)
-        own: dict[str, Any] = {"item": items.take(pa.array(number)), "label": rows["label"]}
+        own: Json = {"item": items.take(pa.array(number)), "label": rows["label"]}
         own |= {name: rows[name] for name in ABOUT if name in rows}
         if truths := {row: str(truth) for row, truth in self._truths.get(control, {}).items()}:
             own["y"] = pa.chunked_array([pa.array(map(truths.get, number.tolist()), pa.string())])

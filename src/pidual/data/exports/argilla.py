@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from .answers import Answers
+from .records import Json
 
 _RESPONSES = ".responses"
 
 
-def is_record(record: dict[str, Any]) -> bool:
+def is_record(record: Json) -> bool:
     """Return whether a record looks like one of Argilla."""
     return is_flat(record) or (
         isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
@@ -26,7 +27,7 @@ def is_flat(columns: Collection[str]) -> bool:
     return any(f"{name}.users" in columns for name in columns if name.endswith(_RESPONSES))
 
 
-def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_responses(records: Iterable[Json], name: str) -> Answers:
     """Read the responses in records of Argilla; messages call the file `name`."""
     answers = Answers(name, "Argilla", "record", "question")
     for number, record in enumerate(records, 1):
@@ -41,7 +42,7 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
+def _unflattened(record: Json) -> Json:
     """Return a flat record as version 2 has it otherwise."""
     questions = [name.removesuffix(_RESPONSES) for name in record if name.endswith(_RESPONSES)]
     about = tuple(f"{question}.{part}" for question in questions for part in ("responses", "suggestion"))
@@ -57,9 +58,9 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
     return {"id": record.get("id"), "fields": fields, "responses": responses, "suggestions": suggestions}
 
 
-def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
+def _fields(record: Json, answers: Answers) -> Json:
     """Return what is known about the item: fields, metadata and vectors."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     for part in ("fields", "metadata", "vectors"):
         values = record.get(part)
         if part == "fields" or values is not None:
@@ -67,7 +68,7 @@ def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
     return found
 
 
-def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, dict[str, Any]]]:
+def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, Json]]:
     """Yield question and response, with the response's value, user and status, of all responses."""
     if isinstance(responses, dict):
         for question, given in responses.items():
@@ -81,7 +82,7 @@ def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, dict[str
             yield question, response | answers.expect(value, dict, f"responses.values.{question}", "an object")
 
 
-def _read_response(question: str, response: dict[str, Any], suggested: dict[str, Any], answers: Answers) -> None:
+def _read_response(question: str, response: Json, suggested: Json, answers: Answers) -> None:
     status = response.get("status")
     if status not in (None, "submitted"):
         answers.left_out[str(answers.expect(status, str, "responses.status", "text"))[:20]] += 1
@@ -114,7 +115,7 @@ def _labels(value: Any) -> list[Any] | None:
     return values if all(isinstance(label, str | int | float) for label in values) else None
 
 
-def _suggestions(suggestions: Any, answers: Answers) -> dict[str, Any]:
+def _suggestions(suggestions: Any, answers: Answers) -> Json:
     """Return the value that was suggested for each question."""
     if isinstance(suggestions, list):  # version 1
         pairs = answers.objects(suggestions, "suggestions")

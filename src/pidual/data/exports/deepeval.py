@@ -4,14 +4,14 @@ A judgement is whether a metric passed for a test case.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from .judgements import Row, as_label, judge, number, objects, read_objects, text
+from .records import Json
 
 _CASES = ("testCases", "conversationalTestCases", "test_results")
 
 
-def is_log(record: dict[str, Any]) -> bool:
+def is_log(record: Json) -> bool:
     """Return whether a record looks like a test run of DeepEval, or the result of `evaluate`."""
     return bool(_cases(record))
 
@@ -23,13 +23,13 @@ def read_deepeval(path: str) -> list[Row]:
     return [row for n, case in enumerate(cases, 1) for row in _judgements(case, "" if named else f", {n}")]
 
 
-def _cases(record: dict[str, Any]) -> list[dict[str, Any]]:
+def _cases(record: Json) -> list[Json]:
     """Return the test cases, whose fields `evaluate` writes in small letters and files of test runs in camel case."""
     found = [case for key in _CASES for case in objects(record.get("testRunData", record), key)]
     return [case for case in found if "metricsData" in case or "metrics_data" in case]
 
 
-def _judgements(case: dict[str, Any], number_of_case: str) -> Iterator[Row]:
+def _judgements(case: Json, number_of_case: str) -> Iterator[Row]:
     for metric in objects(case, "metricsData") or objects(case, "metrics_data"):
         name = text(metric, "name") or "metric"
         yield {

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .answers import Answers
+from .records import Json
 
 _LABELS = ("label", "labels", "cats")
 _WHO = ("annotator", "user", "username", "annotation_approver")
@@ -15,7 +16,7 @@ _CONTENT = ("text", "data", "filename")
 _LEFT = (*_LABELS, *_WHO, "id", "annotations", "Comments", "comments", "entities", "relations")
 
 
-def is_example(record: dict[str, Any]) -> bool:
+def is_example(record: Json) -> bool:
     """Return whether a record looks like an example of doccano."""
     if not any(isinstance(record.get(key), str) for key in _CONTENT):
         return False
@@ -23,7 +24,7 @@ def is_example(record: dict[str, Any]) -> bool:
     return listed or isinstance(record.get("cats"), dict)
 
 
-def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_examples(records: Iterable[Json], name: str) -> Answers:
     """Read the labels of examples of doccano; messages call the file `name`.
 
     Where the examples of every annotator are in a file of its own, their `annotator` says who.
@@ -36,7 +37,7 @@ def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def _read_example(example: dict[str, Any], answers: Answers) -> None:
+def _read_example(example: Json, answers: Answers) -> None:
     who = next((example[key] for key in _WHO if example.get(key) is not None), None)
     found = False
     for field in _LABELS:

@@ -4,16 +4,26 @@ A judgement is the score of one sample in one epoch by one scorer; each vote of 
 has an output of its own, so it is an item of its own.
 """
 
+import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
+import pyarrow as pa
+
+from ...errors import DataError
+from ...errors.messages import first_line
 from .judgements import Row, as_label, judge, number, objects, part, read_objects, text
-from .zipped import json_members
+from .records import Json
+
+LARGEST = 4 << 30  # bytes that all files together may have
+_ZSTD = 93  # which Python's zipfile reads from 3.14 on
 
 
-def is_log(record: dict[str, Any]) -> bool:
+def is_log(record: Json) -> bool:
     """Return whether a record looks like a log of Inspect."""
     return isinstance(record.get("eval"), dict) and "status" in record and "version" in record
 
@@ -82,3 +92,29 @@ def _text(content: Any, sample: Any) -> str | None:
     if not isinstance(content, str):
         return None
     return text(sample, "attachments", content.removeprefix("attachment://")) or content
+
+
+def json_members(path: str, folder: str) -> Iterator[Any]:
+    """Yield what each JSON file in a folder of a .zip holds; of several of one name, the last."""
+    try:
+        with open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
+            members = {each.filename: each for each in archive.infolist() if each.filename.startswith(folder)}
+            if sum(each.file_size for each in members.values()) > LARGEST:
+                raise DataError(f"{path} is larger than {LARGEST >> 30} GB when unpacked; log fewer samples at once.")
+            for name, member in members.items():
+                if name.endswith(".json"):
+                    yield json.loads(_content(archive, member, stream))
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({first_line(error)}); write it again.") from None
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, stream: IO[bytes]) -> bytes:
+    if member.compress_type != _ZSTD:
+        return archive.read(member)
+    stream.seek(member.header_offset + 26)  # the lengths of the name and of a field that stand before what is packed
+    stream.seek(sum(struct.unpack("<HH", stream.read(4))), 1)
+    packed = pa.py_buffer(stream.read(member.compress_size))
+    content: bytes = pa.input_stream(packed, compression="zstd").read(member.file_size)
+    if zlib.crc32(content) != member.CRC:
+        raise zipfile.BadZipFile("a file in it is damaged")
+    return content

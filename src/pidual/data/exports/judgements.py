@@ -19,7 +19,7 @@ from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import first_line, listed, quoted
 from ..sources.base import BLOCK, Guess, Source
 from ..sources.in_arrow import InArrow
-from .records import as_columns
+from .records import Json, as_columns
 
 PI = ("annotator", "seconds", "tokens", "length", "epoch", "model", "prompt", "margin")
 Row = dict[str, Any]
@@ -51,12 +51,12 @@ def as_table(name: str, rows: list[Row], tool: str, metric: str | None) -> Sourc
     return source
 
 
-def read_objects(path: str) -> Iterator[dict[str, Any]]:
+def read_objects(path: str) -> Iterator[Json]:
     """Yield the object that a file is, or those that stand one after the other."""
     return _objects(_text(path), path)
 
 
-def first_object(path: str) -> dict[str, Any]:
+def first_object(path: str) -> Json:
     """Return the object that a file begins with; an empty one where there is none, or none that can be a log."""
     begin = _text(path, BLOCK)
     try:
@@ -71,7 +71,7 @@ def _text(path: str, most: int = -1) -> str:
         return str(stream.read(most))
 
 
-def _objects(text: str, path: str) -> Iterator[dict[str, Any]]:
+def _objects(text: str, path: str) -> Iterator[Json]:
     decode, signs, place = json.JSONDecoder().raw_decode, re.compile(r"\S"), 0
     while (begin := signs.search(text, place)) and begin[0] == "{":
         try:
@@ -114,7 +114,7 @@ def number(record: Any, *path: str) -> float | None:
     return found if isinstance(found, int | float) else None
 
 
-def objects(record: Any, *path: str) -> list[dict[str, Any]]:
+def objects(record: Any, *path: str) -> list[Json]:
     """Return the objects in the list at a place."""
     found = part(record, *path)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

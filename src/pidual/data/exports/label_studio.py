@@ -9,17 +9,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from .answers import Answers
+from .records import Json
 
 _KEYS = {"choices": "choices", "taxonomy": "taxonomy", "rating": "rating", "pairwise": "selected"}
 _ORIGINS = {"manual": "no", "prediction": "accepted", "prediction-changed": "changed"}
 
 
-def is_task(record: dict[str, Any]) -> bool:
+def is_task(record: Json) -> bool:
     """Return whether a record looks like a task of Label Studio."""
     return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
 
 
-def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
+def read_tasks(records: Iterable[Json], name: str) -> Answers:
     """Read the answers in tasks of Label Studio; messages call the file `name`."""
     answers = Answers(name, "Label Studio", "task", "control")
     for number, task in enumerate(records, 1):
@@ -31,7 +32,7 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     return answers
 
 
-def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
+def _read_annotation(annotation: Json, answers: Answers) -> None:
     if annotation.get("was_cancelled") or annotation.get("skipped"):
         answers.left_out["cancelled"] += 1
         return
@@ -63,13 +64,13 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
             answers.add(control, labels, **about)
 
 
-def _tags(control: str, result: dict[str, Any]) -> dict[str, str]:
+def _tags(control: str, result: Json) -> dict[str, str]:
     """Return what the project calls its parts, as results name them; those that are missing are left out."""
     found = {"from_name": control, "to_name": result.get("to_name"), "type": str(result.get("type", "")).lower()}
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
-def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
+def _labels(result: Json, answers: Answers) -> list[Any]:
     """Return the labels of a result; none if it is of another type, such as a rectangle."""
     value = answers.expect(result.get("value"), dict, "result.value", "an object")
     type_ = str(result.get("type", "")).lower()

@@ -60,7 +60,7 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
     return long
 
 
-def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
+def _find_label(source: Source, data: dict[str, pa.ChunkedArray], fields: list[str]) -> str:
     """Return the column that holds the labels."""
     item = keys(source, "id", data["id"]).codes
     _, first = np.unique(item, return_index=True)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .judgements import Row, as_label, judge, read_objects, text
+from .records import Json
 
 
-def is_log(record: dict[str, Any]) -> bool:
+def is_log(record: Json) -> bool:
     """Return whether a record looks like a sample of lm-evaluation-harness."""
     return "doc_id" in record and "filtered_resps" in record
 
@@ -19,7 +20,7 @@ def read_lm_eval(path: str) -> list[Row]:
     return [row for sample in read_objects(path) for row in _judgements(sample)]
 
 
-def _judgements(sample: dict[str, Any]) -> Iterator[Row]:
+def _judgements(sample: Json) -> Iterator[Row]:
     likelihoods = sorted(_likelihoods(sample.get("resps")))
     used = text(sample, "filter")
     metrics = sample.get("metrics")

@@ -24,19 +24,13 @@ _NAME = r"^\S*$"  # one word: a name, an address, a path
 _SOME = 1000  # items that show what a field holds
 
 
-def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
+def finished(of: Source, rows: NDArray[np.int64], own: dict[str, pa.ChunkedArray], aliases: dict[str, str]) -> Long:
     """Return the long table with the order and time of the answers, and a guess at the role of each column.
 
-    Parameters
-    ----------
-    of : Source
-        The fields of the items.
-    rows : array of int
-        The row of `of` that belongs to every answer.
-    own : dict of Arrow columns
-        item, label and what else is known about every answer.
-    aliases : dict
-        Names by which a user may call columns of `own`.
+    `of`: the fields of the items.
+    `rows`: the row of `of` that belongs to every answer.
+    `own`: item, label and what else is known about every answer.
+    `aliases`: names by which a user may call columns of `own`.
     """
     scratch = InArrow(of.name, own)
     if "annotator" in own:
@@ -79,7 +73,7 @@ def _share(column: Any, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(column, pattern).cast(pa.float64())).as_py() or 0.0)
 
 
-def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
+def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, pa.ChunkedArray]:
     """Return the place of every answer among those of its annotator, and the hour of the day."""
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":

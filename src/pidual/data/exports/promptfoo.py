@@ -6,12 +6,12 @@ A judgement is the result of one assertion on one output; the output of a prompt
 import collections
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from .judgements import Row, as_label, judge, number, objects, part, read_objects, text
+from .records import Json
 
 
-def is_log(record: dict[str, Any]) -> bool:
+def is_log(record: Json) -> bool:
     """Return whether a record looks like all results of promptfoo, or like one."""
     return ("testIdx" in record and "gradingResult" in record) or bool(objects(record, "results", "results"))
 
@@ -22,7 +22,7 @@ def read_promptfoo(path: str) -> list[Row]:
     return [row for result in results for row in _judgements(result)]
 
 
-def _judgements(result: dict[str, Any]) -> Iterator[Row]:
+def _judgements(result: Json) -> Iterator[Row]:
     output = part(result, "response", "output")
     about = {
         "item": f"test {result.get('testIdx')}, column {result.get('promptIdx')}",

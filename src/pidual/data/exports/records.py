@@ -22,6 +22,7 @@ from ..sources.json_lines import JSON_KINDS
 
 _LONGEST = 20_000  # numbers of a vector that become columns
 _VECTOR = pa.list_(pa.float32())
+Json = dict[str, Any]  # an object as the file has it: what is in it must be looked at
 
 
 class JsonRecords(TextFile):
@@ -32,7 +33,7 @@ class JsonRecords(TextFile):
         with self._open("replace") as stream:
             return stream.read(BLOCK).lstrip().startswith("[")
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Json]:
         """Yield every record; anything else than an object is an error."""
         is_list = self.is_list()
         try:
@@ -75,12 +76,12 @@ class Columns(NamedTuple):
     nested: set[str]  # those that hold lists or objects, as JSON text
     vectors: list[list[str]]  # columns that were one column of vectors
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> dict[str, pa.ChunkedArray]:
         """Return the columns that hold one number or text per row."""
         return {name: column for name, column in self.data.items() if name not in self.nested}
 
 
-def as_columns(source: str, records: Sequence[dict[str, Any]]) -> Columns:
+def as_columns(source: str, records: Sequence[Json]) -> Columns:
     """Turn records into Arrow columns; those that hold nothing are left out, vectors have a column for each number.
 
     Values of several kinds in one column become text, lists and objects JSON text.
@@ -127,7 +128,7 @@ def _json_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def vector_columns(name: str, column: Any) -> dict[str, Any] | None:
+def vector_columns(name: str, column: Any) -> dict[str, pa.ChunkedArray] | None:
     """Return a column for each number of vectors that all have one length; None if these are not such vectors."""
     kind = column.type
     if not is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):

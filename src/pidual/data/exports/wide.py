@@ -48,7 +48,9 @@ def melt(source: Source, annotators: Sequence[str]) -> Source:
 class _Melted(Long):
     """A long table without the columns that were melted."""
 
-    def __init__(self, of: Source, rows: Any, own: dict[str, Any], melted: list[str], who: NDArray[np.int64]):
+    def __init__(
+        self, of: Source, rows: Any, own: dict[str, pa.ChunkedArray], melted: list[str], who: NDArray[np.int64]
+    ):
         super().__init__(of, rows, own)
         gone = set(melted)
         self.columns = [name for name in self.columns if name in own or self._names[name] not in gone]

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from ...errors import DataError, DataWarning
 from ...errors.messages import printable, quoted
 from .. import AnnotationTable, Inputs
-from .encoder import PIColumn
-from .kinds import ORDER, is_moment, is_number, numbers, value_text, words
+from .encoder import ORDER, PIColumn, is_moment, is_number, numbers, value_text, words
 
 _HELD = 0.75
 _DETERMINED, _BEYOND_COMMONEST = (
@@ -74,17 +73,10 @@ def check_pi(
     If it determines who gave the label, there is a warning instead: an annotator for every class may be how the labels
     were made.
 
-    Parameters
-    ----------
-    table : AnnotationTable
-    columns : sequence of PIColumn
-        Those that the encoder has not left out.
-    rows : int array
-        The rows to look at.
-    items : int array (N,)
-        Codes of the items: one for items with the same input.
-    used : bool
-        Whether the fit uses PI.
+    `columns`: those that the encoder has not left out.
+    `rows`: the rows to look at.
+    `items` (N,): codes of the items: one for items with the same input.
+    `used`: whether the fit uses PI.
 
     Returns
     -------
@@ -253,14 +245,9 @@ def neighbour_share(
 ) -> float | None:
     """Return the share of rows that have the label of their neighbour, where it is that of so many; else None.
 
-    Parameters
-    ----------
-    number, labels, item : arrays (N,)
-        Values, given labels and codes of the items.
-    ties : bool
-        Whether a row with the same value counts as a neighbour; copies of rows have the same value.
-    least, beyond : float
-        Share of the rows that must have it, and of those whose label is not the most frequent one.
+    `number`, `labels`, `item` (N,): values, given labels and codes of the items.
+    `ties`: whether a row with the same value counts as a neighbour; copies of rows have the same value.
+    `least`, `beyond`: share of the rows that must have it, and of those whose label is not the most frequent one.
     """
     known = np.flatnonzero(np.isfinite(number))
     row, other = neighbours(number, item, known[:: max(1, len(known) // _SAMPLE)], ties=ties)
@@ -296,11 +283,7 @@ def neighbours(
 def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: Codes) -> list[str]:
     """Name columns of x that give the label away: one that does alone, or one of two values for every class.
 
-    Parameters
-    ----------
-    inputs : Inputs
-    x_row, labels : int arrays (N,)
-        Row of x and given label of every item.
+    `x_row`, `labels` (N,): row of x and given label of every item.
     """
     x = inputs.array
     if inputs.kind not in ("array", "columns") or len(x_row) < _X_FEWEST:

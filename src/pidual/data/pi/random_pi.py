@@ -18,14 +18,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
     """Draw standard normal vectors of the given row ids.
 
-    Parameters
-    ----------
-    seed : int
-        Another seed gives unrelated vectors.
-    rows : array of int, shape (n,)
-        Row ids, in any order, repeats allowed.
-    length : int
-        Entries per row, at most 4096. A longer vector begins with the shorter one.
+    `seed`: another seed gives unrelated vectors.
+    `rows` (n,): row ids, in any order, repeats allowed.
+    `length`: entries per row, at most 4096. A longer vector begins with the shorter one.
 
     Returns
     -------

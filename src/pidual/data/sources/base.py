@@ -48,7 +48,7 @@ class Source:
         """Say that columns will be read, so that the next pass over the file takes them along."""
         self._expected.update((column, column in numeric) for column in columns if self._counts.get(column) == 1)
 
-    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, pa.ChunkedArray]:
         """Read Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text.
 
         Columns are kept until they have been read as often as expected.
@@ -75,7 +75,7 @@ class Source:
         found = pa.table(self.read(columns, numeric))
         yield from found.select(list(columns)).to_batches()
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         """Read columns, which for a file is a pass over it."""
         raise NotImplementedError
 

@@ -21,10 +21,7 @@ _CELLS = 1 << 22  # at a time, where they are long
 class OneFile(Source):
     """The columns of one file, wherever it is; the base of its kinds.
 
-    Parameters
-    ----------
-    file : File, str or Path
-        A text is a path of this machine.
+    `file`: a text is a path of this machine.
     """
 
     blocks: ClassVar[tuple[int, ...]] = (_SMALL_BLOCK, BLOCK)  # the second where a record is longer than the first
@@ -57,7 +54,7 @@ class OneFile(Source):
                 if block == self.blocks[-1] or "straddl" not in str(error):
                     self._explain(error, numeric)
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         batches = [*self.scan(columns, numeric)]
         if not batches:
             format_, schema = self._format(columns, numeric, self.blocks[0])

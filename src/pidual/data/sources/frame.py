@@ -22,7 +22,7 @@ class Frame(Source):
         self.columns = [str(column) for column in frame.columns]
         self._frame = frame
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         positions = {column: position for position, column in enumerate(self.columns)}
         return {
             column: plain_type(self, column, _from_pandas(self, column, self._frame.iloc[:, positions[column]]))

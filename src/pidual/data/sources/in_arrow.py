@@ -14,20 +14,15 @@ from .base import Source
 class InArrow(Source):
     """Arrow columns in memory.
 
-    Parameters
-    ----------
-    name : str
-        Name of the table in messages.
-    data : mapping of column name to Arrow column
-    places : callable, optional
-        Where the user finds a row, by its number.
+    `name`: name of the table in messages.
+    `places`: where the user finds a row, by its number.
     """
 
     def __init__(self, name: str, data: Mapping[str, Any], places: Callable[[int], str] | None = None):
         self.name, self.columns = name, list(data)
         self._data, self._places = data, places
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         return {column: self._data[column] for column in columns}
 
     def numeric_columns(self) -> list[str]:
@@ -45,16 +40,10 @@ class InArrow(Source):
 class Long(Source):
     """A row for every answer: columns of its own, beside those of the source that the answers were found in.
 
-    Parameters
-    ----------
-    of : Source
-        Has one row for all answers to an item.
-    rows : array of int
-        The row of `of` that every answer stands in.
-    own : mapping of column name to Arrow column
-        What is known about every answer. A column of `of` that has the name of one of these is called `data_NAME`.
-    taken : collection of str
-        More names that columns of `of` must not have.
+    `of`: has one row for all answers to an item.
+    `rows`: the row of `of` that every answer stands in.
+    `own`: what is known about every answer. A column of `of` that has the name of one of these is called `data_NAME`.
+    `taken`: more names that columns of `of` must not have.
     """
 
     def __init__(self, of: Source, rows: NDArray[np.int64], own: Mapping[str, Any], taken: Collection[str] = ()):
@@ -65,7 +54,7 @@ class Long(Source):
         self.sets: Any = None  # where rows are judgements of sets of labels: `label_sets.Judged`
         self.found_in: tuple[Source, str] | None = None  # the file of which `rows` are rows, and its column of labels
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         theirs = {column: self._names[column] for column in columns if column in self._names}
         found = self._of.read(list(theirs.values()), {self._names[name] for name in numeric if name in self._names})
         rows = pa.array(self._rows)
@@ -109,7 +98,7 @@ class OnlyRows(Source):
         self.aliases, self.guess, self.tags, self.vectors = of.aliases, of.guess, of.tags, of.vectors
         self.positions, self.decimal, self.marks_formulas = of.positions, of.decimal, of.marks_formulas
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         return {name: column.take(pa.array(self._rows)) for name, column in self.of.read(columns, numeric).items()}
 
     def numeric_columns(self) -> list[str]:
@@ -127,3 +116,15 @@ class OnlyRows(Source):
     @property
     def file(self) -> Source:
         return self.of.file
+
+
+class Relabelled(OnlyRows):
+    """A source with another column of labels."""
+
+    def __init__(self, of: Source, label: str, column: Any):
+        super().__init__(of, np.arange(len(column)))
+        self._label, self._column = label, column
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        found = self.of.read([name for name in columns if name != self._label], numeric)
+        return {name: found.get(name, self._column) for name in columns}

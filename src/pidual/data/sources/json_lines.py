@@ -38,7 +38,7 @@ class JsonLines(TextFile):
             self._explain(error)
         self.columns = self._schema.names
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         found = super()._read(columns, numeric)
         try:
             for column in found.values():

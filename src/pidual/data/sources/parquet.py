@@ -30,7 +30,7 @@ class ParquetFile(OneFile):
             self._explain(error)
         self._classes = class_names(self._schema.metadata)
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         found = {name: plain_type(self, name, column) for name, column in super()._read(columns, numeric).items()}
         return found | {name: with_names(found[name], names) for name, names in self._classes.items() if name in found}
 

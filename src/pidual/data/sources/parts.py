@@ -55,7 +55,7 @@ class Parts(Source):
         for number, part in enumerate(self._parts):
             yield from part.batches(column) if column in part else [self._absent(number, column, self._lengths[number])]
 
-    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, pa.ChunkedArray]:
         tables, lengths = [], []
         for number, part in enumerate(self._parts):
             here = [column for column in columns if column in part]

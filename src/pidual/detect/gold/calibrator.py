@@ -34,21 +34,15 @@ Part = tuple[Ints, Ints, Floats]  # some items: their classes (b,), columns (M,)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about n items without any known class: L, X and E.
+    """What is known about n items without any known class: L, X and E."""
 
-    Parameters
-    ----------
-    log_p0, log_f : arrays (n, K)
-    item, annotator : int arrays (R,)
-        Number of the item of each answer, and of who gave it, -1 where that is not known.
-    log_answer : array (R, K)
-    """
-
+    # log_p0, log_f: (n, K)
     log_p0: Floats
     log_f: Floats
+    # item, annotator: (R,), number of the item of each answer, and of who gave it, -1 where that is not known
     item: Ints
     annotator: Ints
-    log_answer: Floats
+    log_answer: Floats  # (R, K)
 
     @classmethod
     def of(cls, log_p0: Floats, log_f: Floats | None, item: Ints, annotator: Ints, log_answer: Floats) -> "Evidence":
@@ -79,21 +73,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A mixture of F fits.
+    """A mixture of F fits."""
 
-    Parameters
-    ----------
-    share : array (F,)
-        Weight of each.
-    numbers : array (F, K + 2 + A)
-        c, g, w_x and w of each; w is 0 for annotators with too few answers to gold.
-    n_classes : int
-        K.
-    """
-
-    share: Floats
-    numbers: Floats
-    n_classes: int
+    share: Floats  # (F,), weight of each
+    numbers: Floats  # (F, K + 2 + A), c, g, w_x and w of each; w is 0 for annotators with too few answers to gold
+    n_classes: int  # K
 
     @classmethod
     def fit(cls, gold: Evidence, truth: Ints, n_annotators: int) -> "Calibrator":
@@ -129,14 +113,9 @@ class Calibrator:
     def quality(self, items: Evidence, label: Ints, power: Floats, own: Floats | None = None) -> Floats:
         """Return how likely each answer is right where it counts half itself (R,): a ranking, not to be averaged.
 
-        Parameters
-        ----------
-        items : Evidence
-        label : int array (R,)
-        power : array (R,)
-            What each answer counts in p0: tau b of its item.
-        own : array (R, K), optional
-            What of E is left out where an answer is judged; by default the half of its own.
+        `label` (R,).
+        `power` (R,): what each answer counts in p0: tau b of its item.
+        `own` (R, K): what of E is left out where an answer is judged; by default the half of its own.
         """
         found, rows = np.zeros(len(label)), np.arange(len(label))
         own = (1 - OWN_WEIGHT) * items.log_answer if own is None else own

@@ -6,13 +6,17 @@ Y is what is known on gold, m the same as a model expects it that has not seen t
 the narrower the interval; however bad it is, the interval holds, if every item was as likely as any other to be gold.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics import wilson_interval
+from ...run.records.summary import ClassShare, GoldEstimates, Rate
+from .calibrator import Calibrator
 
 FEW_GOLD, FEW_WRONG = 50, 5  # below both, an accuracy has Wilson's interval
 LEAST_SPREAD = 0.04  # standard deviation between annotators of what the model does not expect, at the least
@@ -34,32 +38,20 @@ class Interval:
 
 @dataclass(frozen=True)
 class Known:
-    """What a calibrator says, and what is known about the gold items.
+    """What a calibrator says, and what is known about the gold items."""
 
-    Parameters
-    ----------
-    best : array (N,)
-        Probability of the consensus of every item; on gold items it does not matter.
-    mean : array (K,)
-        Mean of p over all items.
-    said : array (R,)
-        p of the class that each answer says.
-    item, label, annotator : int arrays (R,)
-        Number of the item of each answer, code of its label, and of who gave it, -1 where that is not known.
-    gold, truth : int arrays (n,)
-        Items of known class, and their classes.
-    p_gold : array (n, K)
-        p of these, by calibrators that have not seen them, such as `held_out`; `mean` and `said` have the same.
-    """
-
-    best: Floats
-    mean: Floats
-    said: Floats
+    best: Floats  # (N,), probability of the consensus of every item; on gold items it does not matter
+    mean: Floats  # (K,), mean of p over all items
+    said: Floats  # (R,), p of the class that each answer says
+    # item, label, annotator: (R,), number of the item of each answer, code of its label, and of who gave it, -1 where
+    # that is not known
     item: Ints
     label: Ints
     annotator: Ints
+    # gold, truth: (n,), items of known class, and their classes
     gold: Ints
     truth: Ints
+    # (n, K), p of these, by calibrators that have not seen them, such as `held_out`; `mean` and `said` have the same
     p_gold: Floats
 
     @classmethod
@@ -138,15 +130,9 @@ class Known:
 def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bool = False) -> Interval:
     """Estimate the mean of Y over all items.
 
-    Parameters
-    ----------
-    y, m : arrays (n,)
-        What is known on gold items, and what the model expects there.
-    mean_m : float
-        Mean of m over the items that the mean is of.
-    n_items : int
-    rest : bool
-        Whether the mean is over the items without gold.
+    `y`, `m` (n,): what is known on gold items, and what the model expects there.
+    `mean_m`: mean of m over the items that the mean is of.
+    `rest`: whether the mean is over the items without gold.
     """
     n = len(y)
     if n == n_items:
@@ -183,3 +169,62 @@ def _variance_between(d: Floats, v: Floats) -> float:
     scale = float(w.sum() - (w @ w) / max(w.sum(), 1e-300))
     excess = float(w @ (d - w @ d / max(w.sum(), 1e-300)) ** 2) - (len(d) - 1)
     return max(LEAST_SPREAD**2, excess / scale if scale > 1e-9 else 0.0)
+
+
+@dataclass(frozen=True)
+class GoldFound:
+    """Estimates for the summary, and of annotators by code: accuracy and its ends (A,), where these are known.
+
+    They rest on `known`.
+    """
+
+    estimates: GoldEstimates
+    annotators: tuple[Floats, Floats, Floats] | None
+    known: Known
+
+    @classmethod
+    def of(
+        cls,
+        known: Known,
+        calibrator: Calibrator,
+        *,
+        votes: float,
+        stated: tuple[float, float],
+        classes: Sequence[Any],
+        n_annotators: int,
+    ) -> "GoldFound":
+        """Work out all estimates.
+
+        `votes`: that the answers to an item count as, before their sharpness is known.
+        `stated`: share of wrong labels and accuracy of the consensus, as they are stated without gold.
+        `n_annotators`: 0 where they are not known.
+        """
+        said = known.noise(), known.accuracy(), known.shares()
+        n, sharpness = len(known.gold), calibrator.sharpness
+        estimates = describe_estimates(said, classes, n_gold=n, sharpness=sharpness, votes=votes, stated=stated)
+        return cls(estimates, known.annotators(n_annotators) if n_annotators else None, known)
+
+
+def describe_estimates(
+    said: tuple[Interval, Interval, list[Interval]],
+    classes: Sequence[Any],
+    *,
+    n_gold: int,
+    sharpness: float,
+    votes: float,
+    stated: tuple[float, float],
+) -> GoldEstimates:
+    """Return the record of noise, accuracy of the consensus and shares of classes, where these are known."""
+    noise, accuracy = (Rate(each.value, each.low, each.high) for each in said[:2])
+    shares = [ClassShare(each.value, each.low, each.high, name) for name, each in zip(classes, said[2], strict=False)]
+    return GoldEstimates(
+        n_gold=n_gold,
+        sharpness=sharpness,
+        votes=max(0.0, votes * sharpness),
+        noise=noise,
+        accuracy=accuracy,
+        shares=shares,
+        stated_noise=stated[0],
+        stated_accuracy=stated[1],
+        contradicted=not (noise.low <= stated[0] <= noise.high and accuracy.low <= stated[1] <= accuracy.high),
+    )

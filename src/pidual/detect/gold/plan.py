@@ -21,15 +21,9 @@ def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | No
 
     If the items that are checked already were chosen like this too, all of them together are a random sample again.
 
-    Parameters
-    ----------
-    confidence : array (N,)
-        Probability of the consensus of each item, as stated.
-    n : int
-        All items that are left, if there are no more.
-    checked : int array, optional
-        Items that are left out.
-    seed : int
+    `confidence` (N,): probability of the consensus of each item, as stated.
+    `n`: all items that are left, if there are no more.
+    `checked`: items that are left out.
 
     Returns
     -------
@@ -48,13 +42,8 @@ def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | No
 def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[float, float, Floats]:
     """Return half the width of the intervals to expect of n random gold items, before any class is known.
 
-    Parameters
-    ----------
-    p0 : array (N, K)
-        Posterior of all items.
-    item, label : int arrays (R,)
-        Number of the item of each answer, and code of its label.
-    n : int
+    `p0` (N, K): posterior of all items.
+    `item`, `label` (R,): number of the item of each answer, and code of its label.
 
     Returns
     -------

@@ -53,14 +53,14 @@ class LevelModel(AnswerModel):
         }
         return np.concatenate([CURVATURE[name] * values for name, values in of.items()])
 
-    def table(self, answers: Answers) -> "LevelTable":
-        return LevelTable(self)
+    def table(self, answers: Answers) -> "_LevelTable":
+        return _LevelTable(self)
 
     def spoken_for(self, answers: Answers, log_p: Floats, log_share: Floats) -> Ints:
         return np.asarray((log_p + log_share).argmax(1))
 
 
-class LevelTable:
+class _LevelTable:
     """log P of every annotator, and last of one who is not known: (A + 1, K, L). See `model.Table`."""
 
     def __init__(self, model: LevelModel):

@@ -133,18 +133,18 @@ class Answers:
         return np.flatnonzero((self.item >= items.start) & (self.item < items.stop))
 
     @cached_property
-    def layout(self) -> "Layout":
+    def layout(self) -> "_Layout":
         """The contexts with annotators in blocks."""
-        return Layout.of(self, self.annotator)
+        return _Layout.of(self, self.annotator)
 
     @cached_property
-    def plain_layout(self) -> "Layout":
+    def plain_layout(self) -> "_Layout":
         """The contexts in one block, whoever answers."""
-        return Layout.of(self, np.full(len(self.annotator), -1))
+        return _Layout.of(self, np.full(len(self.annotator), -1))
 
 
 @dataclass(frozen=True)
-class Layout:
+class _Layout:
     """Contexts in blocks of one size, of one annotator each, with gaps: a sum over them is a matrix product."""
 
     place: Ints  # (C,), row of each context, from 0 to B S - 1, in blocks of S rows
@@ -155,7 +155,7 @@ class Layout:
     labels: csr_matrix  # (B K, n), sums the same by block and label
 
     @classmethod
-    def of(cls, answers: Answers, group: Ints) -> "Layout":
+    def of(cls, answers: Answers, group: Ints) -> "_Layout":
         """Put contexts of one group into the same blocks."""
         groups, code = np.unique(group, return_inverse=True)
         counts = np.bincount(code, minlength=len(groups))
@@ -243,7 +243,7 @@ class AnswerModel:
         }
         return np.concatenate([CURVATURE[name] * of[name] for name in PRECISION])
 
-    def table(self, answers: Answers) -> "Answering":
+    def table(self, answers: Answers) -> "_Answering":
         """Return P of all contexts."""
         return Table(self, answers)
 
@@ -273,7 +273,7 @@ class AnswerModel:
         return np.asarray(base_skill(answers.n_classes) + answers.columns @ self.skill)[answers.context]
 
 
-class Answering(Protocol):
+class _Answering(Protocol):
     """P(l | k, a) of all contexts: `log_p` of answers (R, K), its weighted sums over items (n, K), and derivatives."""
 
     def log_p(self, answers: Answers) -> Floats: ...

@@ -21,11 +21,7 @@ TINY = 1e-300
 class KernelMixture(nn.Module):
     """A mixture of kernel regressions.
 
-    Parameters
-    ----------
-    n_features, n_classes, n_landmarks : int
-    kernels : sequence of (kind, scale, n)
-        Each kernel, the scale of its columns, and how many settings of the mixture have it.
+    `kernels` (kind, scale, n): each kernel, the scale of its columns, and how many settings of the mixture have it.
     """
 
     mean: Tensor

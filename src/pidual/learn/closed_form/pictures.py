@@ -24,14 +24,10 @@ def is_picture(in_shape: Sequence[int]) -> bool:
 class PictureMixture(nn.Module):
     """A mixture of kernel regressions on features of pictures.
 
-    Parameters
-    ----------
-    in_shape : sequence of int
-        Channels, height and width.
-    n_described, n_features : int
-        Numbers that describe a picture before, and after, they are reduced to principal components.
-    n_classes, **options
-        Of the mixture.
+    `in_shape`: channels, height and width.
+    `n_described`, `n_features`: numbers that describe a picture before, and after, they are reduced to principal
+        components.
+    `n_classes`, `**options`: of the mixture.
     """
 
     levels: Tensor

@@ -254,18 +254,9 @@ class Ridge:
     def fit(self, q: Floats, evidence: Floats) -> tuple[Floats, ClosedForm]:
         """Fit to soft targets.
 
-        Parameters
-        ----------
-        q : array (n, K)
-            Targets; rows have sum 1.
-        evidence : array (n, K)
-            Logarithm of the likelihood of each item's answers, by its class.
-
-        Returns
-        -------
-        p : array (n, K)
-            What fits without each item say about it.
-        fitted : ClosedForm
+        `q` (n, K): targets; rows have sum 1.
+        `evidence` (n, K): logarithm of the likelihood of each item's answers, by its class.
+        Returned `p` (n, K): what fits without each item say about it.
         """
         mean = self.weight @ q / self.weight.sum()
         targets, log_mean = relative(q, mean), np.log(np.maximum(mean, 1e-6))

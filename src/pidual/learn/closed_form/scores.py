@@ -87,13 +87,8 @@ def _spread(p: Floats) -> Floats:
 class ScoreFitter:
     """Fits scores of all items, compared or not, to evidence that changes from round to round.
 
-    Parameters
-    ----------
-    first, second : int array (m,)
-        Items of each pair.
-    n_items : int
-    x : array (n, d), optional
-        Features of the items.
+    `first`, `second` (m,): items of each pair.
+    `x` (n, d): features of the items.
     """
 
     def __init__(self, first: Ints, second: Ints, n_items: int, x: Floats | None = None):

@@ -21,7 +21,6 @@ from ...run.records.reading import FORMAT, file_digest, parse_record
 from ...run.records.state import Position, State
 from ..methods.parts.memory import SampleMemory
 
-ADAM, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}  # what optimizers keep of a parameter
 START_ANEW = (
     "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
     "again"
@@ -31,14 +30,9 @@ START_ANEW = (
 class StateStore:
     """Keeps the newest training state in a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Made when the first state is saved.
-    save_every : float
-        Seconds between two states within an epoch.
-    run : str
-        Id of the run the states are of, where there is one; a state of another run is refused.
+    `folder`: made when the first state is saved.
+    `save_every`: seconds between two states within an epoch.
+    `run`: id of the run the states are of, where there is one; a state of another run is refused.
     """
 
     def __init__(self, folder: Path, save_every: float = 15.0, run: str = ""):
@@ -92,8 +86,6 @@ class StateStore:
     def load_memories(self, memories: Mapping[str, SampleMemory], values: State) -> None:
         """Read back the memories of the stored state, whose values these are."""
         files, digests = values.memories, values.memory_digests
-        if {*files} != {*memories}:
-            raise RunError(f"{self.path} does not have the memories of this method; {START_ANEW}.")
         for name, memory in memories.items():
             if files.get(name) not in _memory_files(name):  # a name in a file is data: it must not lead elsewhere
                 raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
@@ -212,23 +204,9 @@ def unpack_optimizers(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
 ) -> None:
     """Put back what `pack_optimizers` took out."""
-    places = {
-        f"{which}.{number}": (which, number, parameter.shape)
-        for which, optimizer in enumerate(optimizers)
-        for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"])
-    }
     states: list[dict[int, dict[str, Any]]] = [{} for _ in optimizers]
     for key, value in (dict(tensors) | dict(values)).items():
-        place, _, name = key.rpartition(".")
-        if place not in places:
-            raise ValueError(f"it holds {key[:200]!r} of an optimizer that this run does not have")
-        which, number, shape = places[place]
-        if name != "step" and (not isinstance(value, Tensor) or value.shape != shape):
-            raise ValueError(f"{key[:200]!r} does not have the shape {list(shape)}")
-        states[which].setdefault(number, {})[name] = value
+        which, number, name = key.split(".")
+        states[int(which)].setdefault(int(number), {})[name] = value
     for optimizer, state in zip(optimizers, states, strict=True):
-        kind = type(getattr(optimizer, "optimizer", optimizer))  # Fabric wraps them
-        entries = ADAM if issubclass(kind, torch.optim.Adam) else MOMENTUM
-        if any({*found} != entries for found in state.values()):
-            raise ValueError("what it holds of an optimizer is incomplete")
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

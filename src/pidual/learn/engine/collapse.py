@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics import ranking_z
-from .history import Record
+from .callbacks import Record
 
 CHECKPOINTS = (0.25, 0.5, 0.75, 1.0)  # parts of the run after which it looks
 MIN_STEPS = 50

@@ -28,8 +28,8 @@ from ..batch import Batch, Rows
 from ..methods.base import Method
 from . import collapse
 from .batches import Batches
+from .callbacks import Record
 from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
-from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
 from .session import Interrupted, Session, make_fabric
@@ -63,18 +63,12 @@ def fit(
 ) -> Fitted:
     """Train a method on the rows of `train`.
 
-    Parameters
-    ----------
-    build : callable
-        Makes the method, with fresh weights.
-    train, valid : Rows
-        Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
-    training : Training
-        Options of the loop.
-    session : Session, optional
-        Processes, place of the state, callbacks, and how training is stopped.
-    stage : str
-        Name of this training in the records, where it is one of several.
+    `build`: makes the method, with fresh weights.
+    `train`, `valid`: training rows, and the noisy validation rows that choose the epoch (None: the last epoch is
+        chosen).
+    `training`: options of the loop.
+    `session`: processes, place of the state, callbacks, and how training is stopped.
+    `stage`: name of this training in the records, where it is one of several.
     """
     return Trainer(build, train, valid, training, session or Session(), stage).run()
 
@@ -112,7 +106,6 @@ class Trainer:
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
         self.position = state[1].position if state else Position()
-        self.check_position()
         self.set_up()
         if state:
             self.restore(*state)
@@ -143,15 +136,6 @@ class Trainer:
         """End training after this epoch, as if it were the last one; for callbacks."""
         self.position.ended = True
 
-    def check_position(self) -> None:
-        """Refuse a state at a position that this run cannot have."""
-        at = self.position
-        done = at.history[len(at.history) - at.epoch :] if at.epoch else []
-        judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
-        if at.epoch > self.training.epochs or at.attempt >= collapse.MAX_ATTEMPTS or not judged:
-            assert self.store is not None
-            raise RunError(f"{self.store.path} is at epoch {at.epoch + 1}, attempt {at.attempt + 1}; {START_ANEW}.")
-
     def set_up(self) -> None:
         """Build method and optimizer for the current attempt."""
         attempt = self.position.attempt
@@ -181,16 +165,16 @@ class Trainer:
         if self.first is None:
             training = replace(self.training, **self.method.before_training)
             session = self.session.part("before")
-            fitted = fit(self.build_first, self.train, self.valid, training, session, stage="first stage")
+
+            def build_first() -> Method:
+                first = self.build().before
+                assert first is not None
+                return first
+
+            fitted = fit(build_first, self.train, self.valid, training, session, stage="first stage")
             self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
         before.requires_grad_(False)
-
-    def build_first(self) -> Method:
-        """Build the first stage of a fresh method."""
-        before = self.build().before
-        assert before is not None
-        return before
 
     def set_up_optimizer(self) -> None:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
@@ -209,8 +193,6 @@ class Trainer:
         started = time.monotonic() - at.seconds
         order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
         self.epoch_steps = max(1, len(order) // batches.batch_size)
-        if at.step > self.epoch_steps and self.store is not None:
-            raise RunError(f"{self.store.path} is at step {at.step} of {self.epoch_steps}; {START_ANEW}.")
         sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
         for batch in batches.epoch(order, at.step, epoch=at.epoch):
             for name, value in self.train_step(batch).items():
@@ -349,21 +331,14 @@ class Trainer:
         for key, value in tensors.items():
             part, _, name = key.partition(".")
             parts.setdefault(part, {})[name] = value
-        own = self.method.state_dict()
-        wrong = shape_mismatch(own, parts["method"]) or (
-            shape_mismatch(own, parts["best"]) if self.position.best else None
-        )
-        if wrong is not None:
+        if wrong := shape_mismatch(self.method.state_dict(), parts["method"]):
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])
         self.method.epoch = min(self.position.epoch, self.training.epochs - 1)
         self.set_up_optimizer()  # of the phase the method is in
-        self.best = parts["best"] if self.position.best else {}
+        self.best = parts["best"]
         self.store.load_memories(self.method.memories, values)
-        try:
-            unpack_optimizers(self.optimizers, parts["optimizer"], values.optimizer)
-        except ValueError as error:
-            raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
+        unpack_optimizers(self.optimizers, parts["optimizer"], values.optimizer)
 
     def fitted(self) -> Fitted:
         """Return the method with the selected weights, in evaluation mode, and the rest of what happened."""

@@ -115,18 +115,13 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
     Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
     """
     method = _on_device(method, fabric)
-    in_double = _is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
+    in_double = isinstance(method.f, MLP) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
         part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
         with _InDouble() if in_double else contextlib.nullcontext():
             logits = _logits_of(method, part.double() if in_double else part, fabric)
         yield logits.double().softmax(1).numpy()
-
-
-def _is_on_vectors(method: Method) -> bool:
-    """Return whether the prediction network is an MLP, and no network of the user or of images."""
-    return isinstance(method.f, MLP)
 
 
 class _InDouble(TorchFunctionMode):

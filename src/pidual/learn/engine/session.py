@@ -1,17 +1,24 @@
 """What a fit runs on and with: processes, a place for its state, whoever watches it, and how it is stopped."""
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from numbers import Integral
 
 import torch
 from lightning_fabric import Fabric
+from torch import nn
 
 from ...errors import PidualError, UsageError
 from ...options.launcher import place_among_processes
+from ..methods.base import Method
 from .callbacks import Callback, Progress
 from .checkpoint import StateStore
+
+SMALL = 1e8  # multiply-adds of a step
+CHOSEN_OUTSIDE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LOCAL_WORLD_SIZE")  # by the user; by torchrun
 
 
 class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
@@ -22,24 +29,12 @@ class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fa
 
 @dataclass(frozen=True)
 class Session:
-    """What a fit runs on and with.
+    """What a fit runs on and with."""
 
-    Parameters
-    ----------
-    fabric : Fabric, optional
-        Device, precision and processes; by default made for the precision of the training.
-    store : StateStore, optional
-        Where the state is saved; a state found there is continued.
-    callbacks : sequence of Callback
-        Called with the trainer, in this order.
-    stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
-    """
-
-    fabric: Fabric | None = None
-    store: StateStore | None = None
-    callbacks: Sequence[Callback] = ()
-    stop: Callable[[], bool] = lambda: False
+    fabric: Fabric | None = None  # device, precision and processes; by default made for the precision of the training
+    store: StateStore | None = None  # where the state is saved; a state found there is continued
+    callbacks: Sequence[Callback] = ()  # called with the trainer, in this order
+    stop: Callable[[], bool] = lambda: False  # asked at every step; True saves the state and raises Interrupted
 
     @property
     def is_first(self) -> bool:
@@ -90,3 +85,44 @@ def predicting_fabric(accelerator: str = "auto") -> Fabric:
 @lru_cache(maxsize=4)
 def _kept_fabric(accelerator: str, *process: int) -> Fabric:
     return make_fabric(accelerator)
+
+
+def choose_threads(method: Method, batch_size: int, asked: int | None = None) -> int:
+    """Return the threads asked for; else one where a step of training is small, and as many as torch has where not.
+
+    `batch_size` rows are a step. Where nobody asks, environment variables and torchrun come first.
+    """
+    cores = os.cpu_count() or 1
+    if asked is not None:
+        if isinstance(asked, bool) or not isinstance(asked, Integral) or not 1 <= asked <= cores:
+            raise UsageError(f"threads must be a whole number from 1 to {cores}, the number of cores, not {asked!r}.")
+        return int(asked)
+    chosen = any(os.environ.get(name) for name in CHOSEN_OUTSIDE)
+    return 1 if not chosen and _is_small(method, batch_size) else torch.get_num_threads()
+
+
+def _is_small(method: Method, batch_size: int) -> bool:
+    """Return whether a step takes at most SMALL multiply-adds forward; networks with convolutions are not small."""
+    if any(parameter.ndim > 2 for parameter in method.parameters()):
+        return False
+    weights = sum(layer.weight.numel() for layer in method.modules() if isinstance(layer, nn.Linear))
+    return weights * batch_size * method.n_views <= SMALL
+
+
+def threads_on_resume(recorded: int, chosen: int) -> int:
+    """Return the threads of a resumed fit: those recorded when it was started, if possible, so that it ends in the same
+    bits; else those chosen for one that would start now.
+    """
+    possible = 1 <= recorded <= (os.cpu_count() or 1) and "LOCAL_WORLD_SIZE" not in os.environ
+    return recorded if possible else chosen
+
+
+@contextlib.contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """Compute with this many threads, and afterwards with as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -13,13 +13,18 @@ from torch import nn
 
 from ...errors import UsageError
 from ...options import check_options
-from .base import Network, Standardize, glorot_linear, he_normal_
+from .base import Network as Network
+from .base import Standardize as Standardize
+from .base import glorot_linear as glorot_linear
+from .base import he_normal_ as he_normal_
 from .given import Prior, Recalibrated
-from .libraries import LIBRARIES, build_backbone
-from .mlp import MLP, mlp
-from .pi_linear import PILinear
+from .libraries import LIBRARIES as LIBRARIES
+from .libraries import build_backbone
+from .mlp import MLP as MLP
+from .mlp import mlp as mlp
+from .pi_linear import PILinear as PILinear
 from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
-from .small_cnn import SmallCNN
+from .small_cnn import SmallCNN as SmallCNN
 
 NETWORKS: dict[str, type[Network]] = {
     "mlp": MLP,
@@ -53,22 +58,15 @@ def build_network(
 ) -> nn.Module:
     """Build the network called `name`, for inputs of shape `in_shape` (without the batch dimension).
 
-    Parameters
-    ----------
-    name : str
-        A key of NETWORKS, or "torchvision:NAME" or "timm:NAME" for a network of these libraries; a key of WITHOUT_X
+    `name`: a key of NETWORKS, or "torchvision:NAME" or "timm:NAME" for a network of these libraries; a key of WITHOUT_X
         for inputs that are probabilities, or that there are none of.
-    in_shape : sequence of int
-        (D,) for vectors, (C, H, W) for images.
-    n_classes : int
-        Number of classes.
-    standardize : Standardize, optional
-        Applied to the input first.
-    statistics : "cifar10" or "unit", optional
-        Standardise images of bytes by fixed numbers instead: by mean and standard deviation of CIFAR-10, as the paper's
-        code base does on CIFAR-10 and CIFAR-100, or to [0, 1], as it does on ImageNet.
-    **options
-        Further arguments of the network, such as `width`.
+    `in_shape`: (D,) for vectors, (C, H, W) for images.
+    `n_classes`: number of classes.
+    `standardize`: applied to the input first.
+    `statistics` ("cifar10" or "unit", optional): standardise images of bytes by fixed numbers instead: by mean and
+        standard deviation of CIFAR-10, as the paper's code base does on CIFAR-10 and CIFAR-100, or to [0, 1], as it
+        does on ImageNet.
+    `**options`: further arguments of the network, such as `width`.
     """
     if name in WITHOUT_X:
         check_options(f"network '{name}'", WITHOUT_X[name], options, taken=("n_classes",))
@@ -97,20 +95,3 @@ def _fixed_statistics(name: str, in_shape: Sequence[int]) -> Standardize:
             f"statistics={name} are for images of three colours, not for inputs of shape {tuple(in_shape)}."
         )
     return Standardize(*STATISTICS[name])
-
-
-__all__ = [
-    "LIBRARIES",
-    "MLP",
-    "NETWORKS",
-    "WITHOUT_X",
-    "Network",
-    "PILinear",
-    "SmallCNN",
-    "Standardize",
-    "build_network",
-    "glorot_linear",
-    "he_normal_",
-    "mlp",
-    "network_for",
-]

@@ -34,15 +34,10 @@ STRONG_POLICIES = {"autoaugment": DRAWS_AUTO_AUGMENT, "uda": DRAWS_RAND_AUGMENT}
 def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
     """Pad each image, crop it to its old size at its own random place, and mirror every second one at random.
 
-    Parameters
-    ----------
-    x : Tensor of shape (B, C, H, W)
-    draws : Tensor of shape (B, 3)
-        Row offset, column offset, flip (mirrored where below 0.5).
-    pad : int
-        Pixels added on every side; 0 only mirrors.
-    fill : float
-        Value of the added pixels, in the units of `x`.
+    `x` (B, C, H, W).
+    `draws` (B, 3): row offset, column offset, flip (mirrored where below 0.5).
+    `pad`: pixels added on every side; 0 only mirrors.
+    `fill`: value of the added pixels, in the units of `x`.
     """
     batch, channels, height, width = x.shape
     padded = F.pad(x, (pad, pad, pad, pad), value=fill) if pad else x
@@ -109,14 +104,11 @@ def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tenso
     covers have the colour `fill` in the end. As in UDA, an operation that replaces colours (see COLOURS) finds
     black where the image is empty and `fill` where it is covered, and what it puts there stays.
 
-    Parameters
-    ----------
-    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
-    draws : Tensor of shape (B, 8)
-        Four for the first and four for the second operation: which one at which level; whether it applies (below 0.5);
-        the sign of its value (negative below 0.5), or the row of Cutout's centre; the column of that centre.
-    fill : float or Tensor of shape (C,)
-        Colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
+    `x` (B, 3, H, W) (B, 1, H, W).
+    `draws` (B, 8): four for the first and four for the second operation: which one at which level; whether it applies
+        (below 0.5); the sign of its value (negative below 0.5), or the row of Cutout's centre; the column of that
+        centre.
+    `fill` (C,): colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
     """
     _check("rand_augment", x)
     colour = _colour(fill, x)
@@ -181,13 +173,13 @@ def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
 
 def _groups(
     number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
-) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
+) -> Iterator[tuple[Tensor, "_Operation", Tensor]]:
     """Yield positions of images, the operation that applies to them, and its values; arguments are of shape (B,)."""
     chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
     if len(chosen):  # all that move in one go
         value = _VALUES[number[chosen], level[chosen]]
         value = torch.where(sign[chosen] < 0.5, -value, value)
-        yield chosen.to(device), Operation(partial(_move, number=number[chosen]), "move"), value
+        yield chosen.to(device), _Operation(partial(_move, number=number[chosen]), "move"), value
     for i, operation in enumerate(COLOURS.values(), len(MOVES)):
         chosen = (applies & (number == i)).nonzero()[:, 0]
         if len(chosen):
@@ -308,7 +300,7 @@ def _look_up(table: Tensor, x: Tensor) -> Tensor:
     return table.to(x).gather(2, x.flatten(2).long()).view(x.shape)
 
 
-class Operation(NamedTuple):
+class _Operation(NamedTuple):
     """An operation on images, and its value at a level from 0 to 9.
 
     Its kind: "move" pixels, "blend" the image with a plainer one, or "replace" colours by others.
@@ -332,15 +324,17 @@ MOVES: dict[str, Callable[[int], float]] = {  # value at a level, before its sig
     "Rotate": lambda level: 3 * level,  # degrees
 }
 COLOURS = {
-    "Color": Operation(_saturation, "blend", _factor),
-    "Contrast": Operation(_contrast, "blend", _factor),
-    "Brightness": Operation(_brightness, "blend", _factor),
-    "Sharpness": Operation(_sharpness, "blend", _factor),
-    "Posterize": Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
-    "Solarize": Operation(_solarize, "replace", lambda level: 256 - level * 256 // 10),  # what is inverted from here on
-    "AutoContrast": Operation(_auto_contrast, "replace"),
-    "Equalize": Operation(_equalize, "replace"),
-    "Invert": Operation(_invert, "replace"),
+    "Color": _Operation(_saturation, "blend", _factor),
+    "Contrast": _Operation(_contrast, "blend", _factor),
+    "Brightness": _Operation(_brightness, "blend", _factor),
+    "Sharpness": _Operation(_sharpness, "blend", _factor),
+    "Posterize": _Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
+    "Solarize": _Operation(
+        _solarize, "replace", lambda level: 256 - level * 256 // 10
+    ),  # what is inverted from here on
+    "AutoContrast": _Operation(_auto_contrast, "replace"),
+    "Equalize": _Operation(_equalize, "replace"),
+    "Invert": _Operation(_invert, "replace"),
 }
 OPERATIONS = (*MOVES, *COLOURS, "Cutout")
 

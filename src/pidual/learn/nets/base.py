@@ -13,11 +13,8 @@ from torch import Tensor, nn
 class Standardize(nn.Module):
     """Inputs of any number type to float32, minus a mean, divided by a standard deviation.
 
-    Parameters
-    ----------
-    mean, std : array-like of shape (D,)
-        One value per feature for inputs of shape (B, D), one per channel for images of shape (B, D, H, W).
-        A standard deviation of zero, or one that float32 cannot tell from zero beside its mean, counts as 1.
+    `mean`, `std` (D,): one value per feature for inputs of shape (B, D), one per channel for images of shape (B, D, H,
+        W). A standard deviation of zero, or one that float32 cannot tell from zero beside its mean, counts as 1.
     """
 
     mean: Tensor

@@ -14,15 +14,11 @@ from .base import Network, Standardize
 LIBRARIES = ("torchvision", "timm")  # a network has the name it has there: "timm:vit_tiny_patch16_224"
 
 
-class Backbone(Network):
+class _Backbone(Network):
     """A network of another library without its last layer, and a head of ours on top of it.
 
-    Parameters
-    ----------
-    body : nn.Module
-        Images to features of shape (B, D).
-    n_features : int
-        D.
+    `body`: images to features of shape (B, D).
+    `n_features`: d.
     """
 
     def __init__(self, body: nn.Module, n_features: int, n_classes: int, standardize: Standardize | None) -> None:
@@ -42,12 +38,12 @@ class Backbone(Network):
 
 def build_backbone(
     name: str, in_shape: Sequence[int], n_classes: int, standardize: Standardize | None, options: dict[str, Any]
-) -> Backbone:
+) -> _Backbone:
     """Build the network called "torchvision:NAME" or "timm:NAME", with a head of ours."""
     library, _, inner = name.partition(":")
     build = _from_torchvision if library == "torchvision" else _from_timm
     body, n_features = build(name, inner, in_shape, options)
-    return Backbone(body, n_features, n_classes, standardize)
+    return _Backbone(body, n_features, n_classes, standardize)
 
 
 def _from_torchvision(name: str, inner: str, in_shape: Sequence[int], options: dict[str, Any]) -> tuple[nn.Module, int]:

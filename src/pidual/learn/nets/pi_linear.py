@@ -21,17 +21,11 @@ class PILinear(nn.Module):
     cost of a step does not grow with the number of categories, apart from the dense gradient of `table`, which
     `sparse=True` avoids.
 
-    Parameters
-    ----------
-    cardinalities : sequence of int
-        Number of categories of each code column; may be empty.
-    n_numbers : int
-        Number of numeric columns; may be 0. With nothing at all the layer returns its bias.
-    width : int
-        Output width.
-    sparse : bool or None
-        Give `table` sparse gradients, for very many categories and an optimizer that takes them; None does so where
-        it has more than `SPARSE_ABOVE` numbers.
+    `cardinalities`: number of categories of each code column; may be empty.
+    `n_numbers`: number of numeric columns; may be 0. With nothing at all the layer returns its bias.
+    `width`: output width.
+    `sparse`: give `table` sparse gradients, for very many categories and an optimizer that takes them; None does so
+        where it has more than `SPARSE_ABOVE` numbers.
     """
 
     offsets: Tensor

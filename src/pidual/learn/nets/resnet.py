@@ -18,7 +18,7 @@ def shortcut(in_channels: int, out_channels: int, stride: int, *, norm: bool = T
     return nn.Sequential(past, nn.BatchNorm2d(out_channels)) if norm else past
 
 
-class Bottleneck(nn.Module):
+class _Bottleneck(nn.Module):
     """1 x 1, 3 x 3 (with the stride), 1 x 1 convolutions to 4 x width channels, each with BN, plus shortcut."""
 
     def __init__(self, in_channels: int, width: int, stride: int) -> None:
@@ -87,7 +87,7 @@ class ResNet(Network):
         for width, count, stride in stages:
             for i in range(count):
                 blocks.append(block(channels, width, stride if i == 0 else 1))
-                channels = 4 * width if block is Bottleneck else width
+                channels = 4 * width if block is _Bottleneck else width
         self.blocks, self.last_blocks = nn.Sequential(*blocks), count
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
@@ -108,7 +108,7 @@ class ResNet50(ResNet):
         self.reset_head()
         stem_parts = (conv(in_channels, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
         self.stem = nn.Sequential(*stem_parts, nn.MaxPool2d(3, 2, padding=1))
-        self.stack(Bottleneck, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
+        self.stack(_Bottleneck, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
 
     def reset_head(self) -> None:
         """Draw new weights of the head, as the network begins with."""
@@ -116,7 +116,7 @@ class ResNet50(ResNet):
         nn.init.zeros_(self.head.bias)
 
 
-class SmallImageResNet(ResNet):
+class _SmallImageResNet(ResNet):
     """Stem of one 3 x 3 convolution with BN-ReLU and no pooling; four stages of 64, 128, 256 and 512 channels."""
 
     block: type[BasicBlock] | type[PreActBlock]
@@ -132,13 +132,13 @@ class SmallImageResNet(ResNet):
         self.head.reset_parameters()
 
 
-class ResNet34(SmallImageResNet):
+class ResNet34(_SmallImageResNet):
     """ResNet-34 with the stem for CIFAR: 3 x 3 with stride 1, no max pooling; as ELR, CORES and PES use it."""
 
     block, counts = BasicBlock, (3, 4, 6, 3)
 
 
-class PreActResNet18(SmallImageResNet):
+class PreActResNet18(_SmallImageResNet):
     """PreAct ResNet-18 as DivideMix, ELR+ and PES(semi) use it.
 
     The stem ends in BN-ReLU, no BN-ReLU comes after the last block, and shortcuts have no batch normalisation.

@@ -13,23 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...data import SPLITS
+from ...data import SPLITS as SPLITS
 from ...errors import RunError, UsageError
 from ..records.reading import DAMAGED
-from .columns import PREDICTIONS_COLUMNS, REASON_PARTS, TOP_LABELS
-from .parquet import column_names, label_column, read_frame, read_with_notes, write_frame
-
-__all__ = [
-    "REASON_PARTS",
-    "SPLITS",
-    "TOP_LABELS",
-    "Predictions",
-    "column_names",
-    "join_parts",
-    "label_column",
-    "read_frame",
-    "write_frame",
-]
+from .columns import PREDICTIONS_COLUMNS
+from .columns import REASON_PARTS as REASON_PARTS
+from .columns import TOP_LABELS as TOP_LABELS
+from .parquet import column_names as column_names
+from .parquet import label_column as label_column
+from .parquet import read_frame as read_frame
+from .parquet import read_with_notes
+from .parquet import write_frame as write_frame
 
 Codes = npt.NDArray[np.integer[Any]]
 
@@ -107,13 +101,15 @@ class Predictions:
         columns |= {name: _as_category(annotations[name]) for name in ("item", "annotator") if name in annotations}
         columns["given_label"] = pd.Categorical(annotations["label"], categories=list(classes))
         columns |= {name: _column(name, known[name], n, classes) for name in [*own, *scores]}
-        columns["split"] = _splits(split, n)
+        given: Any = np.full(n, SPLITS[0]) if split is None else split
+        columns["split"] = pd.Categorical(given, categories=pd.Index(SPLITS))
         if "y" in annotations:
             columns["y"] = _as_category(annotations["y"])
         renamed = _pi_names([name for name in pi_columns if name != "annotator"], {*PREDICTIONS_COLUMNS, *scores})
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
-        frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
+        bare = {name: getattr(column, "array", column) for name, column in columns.items()}  # they meet by position
+        frame = pd.DataFrame(bare)
         return cls(frame, classes, renamed.values(), has_input=has_input)
 
     @classmethod
@@ -290,10 +286,6 @@ def _pi_names(columns: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     return names
 
 
-def _splits(split: Any, n: int) -> Any:
-    return label_column(np.zeros(n), SPLITS) if split is None else pd.Categorical(split, categories=pd.Index(SPLITS))
-
-
 def _as_category(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
 
@@ -302,11 +294,6 @@ def _compact(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Return text as categories, everything else as it is."""
     is_text = not isinstance(column.dtype, pd.CategoricalDtype) and pd.api.types.is_string_dtype(column.dtype)
     return column.astype("category") if is_text else column
-
-
-def _bare(column: Any) -> Any:
-    """Return the values of a column without its index, so that columns meet by position."""
-    return column.array if isinstance(column, pd.Series) else column
 
 
 def _column(name: str, values: npt.ArrayLike, n: int, classes: Sequence[Any]) -> Any:

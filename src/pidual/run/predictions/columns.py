@@ -5,25 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a Parquet file of ours.
+    """A column of a Parquet file of ours."""
 
-    Parameters
-    ----------
-    kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
-        A class; a category of any values; a number in [0, 1]; a finite number; a whole number of at least 0; true or
-        false; text; an image.
-    meaning : str
-        What it says, for docs/files.md.
-    required : bool
-        Whether every such file has it.
-    missing : bool
-        Whether values may be missing.
-    """
-
+    # "label", "name", "share", "number", "count", "flag", "text" or "png": a class; a category of any values; a number
+    # in [0, 1]; a finite number; a whole number of at least 0; true or false; text; an image
     kind: str
-    meaning: str
-    required: bool = True
-    missing: bool = False
+    meaning: str  # what it says, for docs/files.md
+    required: bool = True  # whether every such file has it
+    missing: bool = False  # whether values may be missing
 
 
 def _with_interval(kind: str, **meanings: str) -> dict[str, Column]:

@@ -47,13 +47,8 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read what `write_frame` wrote, label columns again as categories with all their classes.
 
-    Parameters
-    ----------
-    path : path
-    columns : sequence of str, optional
-        Read these only.
-    schema : mapping, optional
-        What the columns must hold.
+    `columns`: read these only.
+    `schema`: what the columns must hold.
     """
     return read_with_notes(Path(path), columns, schema or {})[0]
 

@@ -31,6 +31,8 @@ class Read(Record, frozen=True):
     labels: list[str] | None = None
     label_separator: str | None = None
     multi_label: bool = False
+    levels: tuple[str, ...] = ()
+    truth_classes: tuple[str, ...] = ()
 
 
 class Asked(Record, frozen=True):

@@ -22,11 +22,6 @@ class Sizes(Record, frozen=True):
     number_names: tuple[str, ...]
     n_items: Count
 
-    def __post_init__(self) -> None:
-        for name, size in (("code_names", len(self.cardinalities)), ("number_names", self.n_numbers)):
-            if len(getattr(self, name)) not in (0, size):
-                raise ValueError(f"must have {size} {name}")
-
 
 class StoredNetwork(Network, frozen=True):
     """A network with the number of its inputs that are standardised, or 0."""
@@ -62,26 +57,6 @@ class InputSchema(Record, frozen=True):
     centre_crop: bool | None = None
     embed: Embedding | None = None
 
-    def __post_init__(self) -> None:
-        needed = {"columns": ("columns",), "text": ("text", "vocabulary")}
-        needed |= {} if self.embed else {"images": ("image_size",)}
-        for name in needed.get(self.kind, ()):
-            if getattr(self, name) is None:
-                raise ValueError(f"has no {name}")
-        width = self.shape[0] - (0 if self.missing is None else len(self.missing.columns))
-        if self.columns is not None and not len(self.columns) == len(set(self.columns)) == width:
-            raise ValueError("must have as many columns as its shape says, each once")
-        if self.missing is not None and (
-            len(self.missing.medians) != len(self.missing.columns) or max(self.missing.columns, default=0) >= width
-        ):
-            raise ValueError("must have a median for each of its columns that may be missing, which x must have")
-        if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
-            raise ValueError("has a word twice")
-        if self.embed is not None and not (len(self.shape) == 1 and self.embed.size <= self.shape[0]):
-            raise ValueError("must have as many numbers as its embedding, or more")
-        if self.image_size is not None and self.embed is None and self.image_size != self.shape[1:]:
-            raise ValueError("must have the last two numbers of its shape as image_size")
-
 
 class Model(Record, frozen=True):
     """Classes, method, network, and how PI and inputs are encoded."""
@@ -98,7 +73,3 @@ class Model(Record, frozen=True):
     def __post_init__(self) -> None:
         if not self.spec.n_classes == len(self.classes) == len(set(self.classes)):
             raise ValueError("must have as many classes as spec.n_classes says, each once")
-        if self.network.in_shape != self.inputs.shape:
-            raise ValueError("must have the same shape in network and inputs")
-        if self.network.standardize not in (0, self.inputs.shape[0]):
-            raise ValueError("must standardise all inputs or none")

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from .reading import FORMAT, Count, Label, Options, Record, Seconds, describe_problem
+from .reading import FORMAT, Count, Label, Options, Record, Seconds
 
 
 class Event(Record, frozen=True):
@@ -70,17 +70,6 @@ class Position(msgspec.Struct):
     events: list[Event] = field(default_factory=list)
     ended: bool = False
 
-    def __post_init__(self) -> None:
-        try:
-            epochs = msgspec.convert(self.history, list[Epoch])
-        except msgspec.ValidationError as error:
-            raise ValueError(f"has a history in which {describe_problem(error, self.history)}") from None
-        done = [(one.epoch, one.attempt) for one in epochs[len(epochs) - self.epoch :]] if self.epoch else []
-        if done != [(number, self.attempt) for number in range(self.epoch)]:
-            raise ValueError("must have a history that ends with the epochs that are done")
-        if not -1 <= self.best_epoch < max(self.epoch, 1) or (self.best is None) != (self.best_epoch < 0):
-            raise ValueError("must have a best_epoch that is done")
-
 
 class State(Record, frozen=True):
     """The resume point, beside its tensors."""
@@ -103,10 +92,3 @@ class TableNotes(Record, frozen=True):
     categories: dict[str, list[Label]]
     pi_columns: list[str]
     has_input: bool = True
-
-    def __post_init__(self) -> None:
-        for classes in self.categories.values():
-            if len(set(classes)) < len(classes):
-                raise ValueError("has a class twice in its categories")
-        if len(set(self.pi_columns)) < len(self.pi_columns):
-            raise ValueError("has a column twice in pi_columns")

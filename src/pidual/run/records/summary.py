@@ -278,6 +278,18 @@ class FromRun(Record, frozen=True):
     noise_rate: tuple[Share, Share]
 
 
+class PIWorth(Record, frozen=True):
+    """How often a classifier agrees with `what` of held-out items: with PI as it is, and with shuffled PI."""
+
+    what: str
+    n_items: Count
+    own: Share
+    shuffled: Share
+    difference: Difference
+    difference_low: Difference
+    difference_high: Difference
+
+
 class Judged(Record, frozen=True):
     """What is said about labels, however they were judged.
 
@@ -347,6 +359,8 @@ class Summary(Judged, frozen=True):
         where answers are sets of labels: number of classes, and rows that are not kept
     from_run : FromRun
         of `fit --from`: the decisions used and what they changed
+    pi_worth : list of PIWorth
+        of `fit --control`: what PI was worth to the classifier, by held-out items
     seconds_total : float
         time of the whole run
     run_id : str
@@ -375,6 +389,7 @@ class Summary(Judged, frozen=True):
     gold: GoldEstimates | None = None
     label_sets: LabelSetsLeftOut | None = None
     from_run: FromRun | None = None
+    pi_worth: list[PIWorth] | None = None
     seconds_total: Seconds | None = None
     run_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)

@@ -47,31 +47,23 @@ def export_run(
 ) -> pd.DataFrame:
     """Write the table of a run with the labels that look wrong replaced by the consensus, or tasks for Label Studio.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    out : str or Path
-        The file to write. What was changed is written beside it (`changes_path`), but for `label-studio`.
-    to : str
-        One of `FORMATS`. A table in the format it was read from has the same rows, order, columns and ids, and differs
-        in the changed labels alone, in text files byte for byte. In another format it is the long table of
+    `run`: a finished run.
+    `out`: the file to write. What was changed is written beside it (`changes_path`), but for `label-studio`.
+    `to`: one of `FORMATS`. A table in the format it was read from has the same rows, order, columns and ids, and
+        differs in the changed labels alone, in text files byte for byte. In another format it is the long table of
         `pidual data import`. `hf` (extra `hf`) is a directory that `datasets.load_from_disk` reads, with the old label
         and the source of each.
-    sure : float
-        Labels of items whose consensus is less likely than this stay as they are.
-    table : str or Path, optional
-        Where the table is, if not where the run read it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The changes, as `decide` makes them, with the annotators as the table names them and the `place` in the file.
+    `sure`: labels of items whose consensus is less likely than this stay as they are.
+    `table`: where the table is, if not where the run read it.
+    Returned: the changes, as `decide` makes them, with the annotators as the table names them and the `place` in the
+        file.
     """
     if to not in FORMATS:
         raise UsageError(f"There is no format {quoted(to)} to export to; use one of {', '.join(FORMATS)}.")
     if not 0 <= sure <= 1:
         raise UsageError(f"sure must be between 0 and 1, not {sure}.")
+    if (read := run.config.source.read) is not None and read.levels:
+        raise UsageError("Ratings cannot be replaced by classes; export --soft has the classes of the items.")
     out = Path(out)
     source, roles = open_table(run, table)
     if out.resolve() == Path(source.name).resolve():
@@ -122,21 +114,12 @@ def _write_edited(file: Source, edits: list[Edit], out: Path) -> None:
 def export_soft(run: RunFiles, out: str | Path, to: str, *, sure: float = 0.0) -> pd.DataFrame:
     """Write the posterior of every item, to train on in place of labels.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    out : str or Path
-        The file to write.
-    to : "csv", "parquet" or "jsonl"
-    sure : float
-        Items whose consensus is less likely than this are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `item` and p_<class> for every class, in the order of the run's classes; with more than 20 classes, `top_1`,
-        `top_1_probability` and so on of the five most likely ones, as a run keeps no more.
+    `run`: a finished run.
+    `out`: the file to write.
+    `to` ("csv", "parquet" or "jsonl").
+    `sure`: items whose consensus is less likely than this are left out.
+    Returned: `item` and p_<class> for every class, in the order of the run's classes; with more than 20 classes,
+        `top_1`, `top_1_probability` and so on of the five most likely ones, as a run keeps no more.
     """
     items = run.items if run.summary.label_sets is None else soft_sets(run)
     soft = items[items["consensus_quality"].to_numpy(np.float64) >= sure]

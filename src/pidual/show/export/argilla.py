@@ -16,16 +16,10 @@ from .label_studio import fields_of, tags_of
 def write_records(run: RunFiles, source: Source, roles: Roles, frame: pd.DataFrame, out: Path) -> None:
     """Write a record for each item of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    source, roles : Source, Roles
-        Its table.
-    frame : DataFrame
-        item, annotator and label of each answer, corrected: a class, or a list.
-    out : Path
-        The JSON file.
+    `run`: a finished run.
+    `source`, `roles`: its table.
+    `frame`: item, annotator and label of each answer, corrected: a class, or a list.
+    `out`: the JSON file.
     """
     of_sets = run.summary.label_sets is not None
     found = consensus_sets(run) if of_sets else run.items.set_index(run.items["item"].astype(str))

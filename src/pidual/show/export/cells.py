@@ -36,15 +36,9 @@ class Edit(NamedTuple):
 def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: list[Edit]) -> None:
     """Write a file of separated values again with some cells changed.
 
-    Parameters
-    ----------
-    path, out : Path
-        The file, and where to write; the file may be gzipped.
-    columns : list of str
-        Its columns, in order.
-    delimiter : str
-        What separates cells.
-    edits : list of Edit
+    `path`, `out`: the file, and where to write; the file may be gzipped.
+    `columns`: its columns, in order.
+    `delimiter`: what separates cells.
     """
     place = {name: number for number, name in enumerate(columns)}
     cell = _cell(delimiter)

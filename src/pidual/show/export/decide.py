@@ -15,17 +15,9 @@ def decide(run: RunFiles, sure: float = 0.0) -> pd.DataFrame:
     """Return the labels that reviewers changed, and of those nobody decided on the ones that a run marks as issues,
     with the consensus of their items as the new ones. A label that a reviewer kept, or could not decide on, stays.
 
-    Parameters
-    ----------
-    run : RunFiles
-        The run.
-    sure : float
-        Labels of items whose consensus is less likely than this stay, except for those that reviewers changed.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `row` (of the table, counted from 0), `item`, `annotator` where it is known, `given_label`, `new_label`,
+    `run`: the run.
+    `sure`: labels of items whose consensus is less likely than this stay, except for those that reviewers changed.
+    Returned: `row` (of the table, counted from 0), `item`, `annotator` where it is known, `given_label`, `new_label`,
         `source` of the change, `label_quality`, `consensus_quality` and `reason`, in table order. The source is
         "reviewed", "consensus" of several answers, or "automatic": the only answer, which the model judges.
     """

@@ -20,14 +20,9 @@ BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
 def write_dataset(run: RunFiles, frame: pd.DataFrame, out: Path) -> None:
     """Write a dataset with the labels as classes.
 
-    Parameters
-    ----------
-    run : RunFiles
-        The run.
-    frame : DataFrame
-        Its table with corrected labels, one row per annotation; see `with_sources`.
-    out : Path
-        The directory.
+    `run`: the run.
+    `frame`: its table with corrected labels, one row per annotation; see `with_sources`.
+    `out`: the directory.
     """
     try:
         from datasets import ClassLabel, Dataset, Sequence
@@ -39,7 +34,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, out: Path) -> None:
         raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
     names, of_sets = [str(name) for name in run.predictions.classes], run.summary.label_sets is not None
     kind = Sequence(ClassLabel(names=names[1::2])) if of_sets else ClassLabel(names=names)
-    with without_progress_bars():
+    with _without_progress_bars():
         made = Dataset.from_pandas(frame, preserve_index=False).cast_column("label", kind)
         try:
             with replacing_folder(out) as new:
@@ -49,7 +44,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, out: Path) -> None:
 
 
 @contextlib.contextmanager
-def without_progress_bars() -> Iterator[None]:
+def _without_progress_bars() -> Iterator[None]:
     """Let `datasets` show no bars of its own, unless the user has set its environment variable for them."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 

@@ -24,11 +24,8 @@ SEPARATOR = "|"  # between labels in a text, where the table has none
 def consensus_sets(run: RunFiles) -> pd.DataFrame:
     """Return the classes of every item, by all answers and by what reviewers decided.
 
-    Returns
-    -------
-    DataFrame
-        By item: consensus_label (a list), consensus_quality (the product of its classes'), and as lists tags and
-        probabilities, those of all classes that are judged there.
+    Returned by item: consensus_label (a list), consensus_quality (the product of its classes'), and as lists tags and
+    probabilities, those of all classes that are judged there.
     """
     frame = run.predictions.frame.drop_duplicates("item")
     quality, has = frame["consensus_quality"].to_numpy(np.float64), frame["consensus_label"].cat.codes.to_numpy() % 2

@@ -33,18 +33,11 @@ def write_tasks(
 ) -> None:
     """Write a task for each item of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    source, roles : Source, Roles
-        Its table.
-    out : Path
-        The JSON file.
-    only : sequence of str, optional
-        The items to write, in this order, instead of all.
-    more : mapping, optional
-        Further fields of these items, by name.
+    `run`: a finished run.
+    `source`, `roles`: its table.
+    `out`: the JSON file.
+    `only`: the items to write, in this order, instead of all.
+    `more`: further fields of these items, by name.
     """
     rows, of_sets = run.predictions.frame.sort_values("row"), run.summary.label_sets is not None
     each = rows.groupby(rows["tagged_item" if of_sets else "item"].astype(str), sort=False)

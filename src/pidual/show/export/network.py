@@ -37,12 +37,8 @@ DRAWING = ("afm", "het", "het_xl")  # methods that average over draws made in Py
 class Probabilities(nn.Module):
     """Gives the probabilities that a method has for inputs.
 
-    Parameters
-    ----------
-    method : Method
-        A trained one.
-    inputs : InputSchema
-        The schema of its inputs. Missing numbers (NaN) are filled in as `data.inputs` does it.
+    `method`: a trained one.
+    `inputs`: the schema of its inputs. Missing numbers (NaN) are filled in as `data.inputs` does it.
     """
 
     fill: Tensor | None
@@ -83,25 +79,17 @@ def load_network(run: RunFiles) -> Method:
 def write_onnx(run: RunFiles, out: Path) -> float | None:
     """Write the prediction network as ONNX: `x` (any number of rows) to `probabilities`, classes in the metadata.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    out : Path
-        The file.
-
-    Returns
-    -------
-    float or None
-        The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
-        1e-5 is an error, and nothing is written.
+    `run`: a finished run.
+    `out`: the file.
+    Returned: the largest difference from our own probabilities in onnxruntime; None where that is not installed. One
+        above 1e-5 is an error, and nothing is written.
     """
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     network = Probabilities(load_network(run), run.model.inputs).eval()
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
     x = made_up_inputs(run.model.inputs, network)
-    with tracing("ONNX", "torch"):
+    with _tracing("ONNX", "torch"):
         made: Any = torch.onnx.export(
             trace(network, x),
             input_names=["x"],
@@ -123,7 +111,7 @@ def write_torch(run: RunFiles, out: Path) -> float:
     """
     network = Probabilities(load_network(run), run.model.inputs).eval()
     x = made_up_inputs(run.model.inputs, network)
-    with tracing("a program of torch", "onnx"):
+    with _tracing("a program of torch", "onnx"):
         program = trace(network, x)
     loaded = program.module()
     worst = compare(network, x, lambda rows: loaded(torch.from_numpy(rows)).detach().numpy())
@@ -158,7 +146,7 @@ def _exact_acos(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def tracing(what: str, other: str) -> Iterator[None]:
+def _tracing(what: str, other: str) -> Iterator[None]:
     """Hide what torch has to say to its own developers, and say in a sentence where it cannot write a network."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level

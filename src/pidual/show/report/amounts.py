@@ -60,15 +60,10 @@ def _milestones(curve: list[tuple[float, float, float]], n_issues: int) -> list[
         return []
     n, wrong, _ = (np.array(values) for values in zip(*[(0.0, 0.0, 0.0), *curve], strict=True))
     end = n_issues or n[-1] / max(MILESTONES)
-    wanted = {n_issues if part == 1 and n_issues else _rounded(part * end) for part in MILESTONES}
+    wanted = {n_issues if part == 1 and n_issues else int(float(f"{part * end:.2g}")) for part in MILESTONES}
     looked = [size for size in sorted(wanted) if 1 <= size <= n[-1]]
     found = np.interp(looked, n, wrong).tolist()
     return [{"n": size, "wrong": hits, "precision": hits / size} for size, hits in zip(looked, found, strict=True)]
-
-
-def _rounded(value: float) -> int:
-    """Round to two digits, and zeros."""
-    return int(float(f"{value:.2g}"))
 
 
 def histograms(p: Predictions) -> list[Context]:

@@ -30,17 +30,9 @@ COUNTED = (
 def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
     """Write report.html into a run directory; no other file is changed.
 
-    Parameters
-    ----------
-    run : Run
-        A finished run. Of its thumbnails 2 MB at most are shown beside the suspects.
-    max_suspects : int
-        How many of the labels that look wrong are listed.
-
-    Returns
-    -------
-    Path
-        The page: one file that opens offline, without scripts.
+    `run`: a finished run. Of its thumbnails 2 MB at most are shown beside the suspects.
+    `max_suspects`: how many of the labels that look wrong are listed.
+    Returned: the page: one file that opens offline, without scripts.
     """
     predictions = _read_counted(run)
     summary = run.summary

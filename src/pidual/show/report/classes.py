@@ -17,20 +17,14 @@ MAX_HEAT_CLASSES = 12
 
 def classes(estimated: Classes, predictions: Predictions) -> Context:
     """Advice, frequent confusions and a matrix: as the run estimated them, else as labels were flagged."""
-    pairs = sorted(estimated.pairs, key=lambda pair: -pair.count)
+    pairs, matrix = sorted(estimated.pairs, key=lambda pair: -pair.count), estimated.transitions
     return {
         "advice": estimated.advice[:MAX_ADVICE],
         "estimated": pairs[:MAX_PAIRS],
         "n_estimated": len(pairs),
-        "transitions": _transitions(estimated),
+        "transitions": None if matrix is None or not estimated.names else _matrix(np.array(matrix), estimated.names),
         **_corrections(predictions),
     }
-
-
-def _transitions(estimated: Classes) -> Context | None:
-    """P(given | true) as a matrix, a row for every true class."""
-    names, matrix = estimated.names, estimated.transitions
-    return None if matrix is None or not names else _matrix(np.array(matrix), names)
 
 
 def _matrix(share: Array, names: list[Any]) -> Context:

@@ -48,15 +48,9 @@ Counts = npt.NDArray[np.int64]
 def histogram_svg(name: str, label: str, x_label: str, groups: Mapping[str, tuple[Counts, bool]]) -> str:
     """Histograms of scores in [0, 1], each group as shares of itself so that a small one can be seen.
 
-    Parameters
-    ----------
-    name : str
-        Prefix for the ids in the SVG, unique in the page.
-    label : str
-        What the chart shows, for those who cannot see it.
-    x_label : str
-    groups : mapping
-        Group name -> (counts in equal bins over [0, 1], whether the group is the alarming one).
+    `name`: prefix for the ids in the SVG, unique in the page.
+    `label`: what the chart shows, for those who cannot see it.
+    `groups`: group name -> (counts in equal bins over [0, 1], whether the group is the alarming one).
     """
 
     def draw(axes: Any) -> None:
@@ -86,15 +80,9 @@ def curve_svg(
 ) -> str:
     """One training curve over epochs; earlier attempts dashed and pale, the last one solid.
 
-    Parameters
-    ----------
-    name, label
-        As for `histogram_svg`.
-    y_label : str
-    attempts : list of lists of (epoch, value)
-        In order; values that are not finite are gaps.
-    selected : int, optional
-        Epoch whose model was kept.
+    `name`, `label`: as for `histogram_svg`.
+    `attempts` (epoch, value): in order; values that are not finite are gaps.
+    `selected`: epoch whose model was kept.
     """
 
     def draw(axes: Any) -> None:
@@ -118,14 +106,9 @@ def curve_svg(
 def found_svg(name: str, label: str, points: Sequence[tuple[float, float]], *, flagged: int) -> str:
     """Wrong labels that should be found against labels looked at, most suspicious first.
 
-    Parameters
-    ----------
-    name, label
-        As for `histogram_svg`.
-    points : list of (labels looked at, wrong ones expected among them)
-        In order, from (0, 0).
-    flagged : int
-        How many labels are flagged; marked where the curve gets there.
+    `name`, `label`: as for `histogram_svg`.
+    `points`: in order, from (0, 0).
+    `flagged`: how many labels are flagged; marked where the curve gets there.
     """
 
     def draw(axes: Any) -> None:

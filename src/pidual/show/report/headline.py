@@ -8,7 +8,6 @@ import numpy as np
 from ...detect.sentences import between, count, describe_copies, explain_result, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from ...run.records.summary import Verdict
 from .words import Array, Context
 
 MAX_EVENTS = 50
@@ -29,18 +28,18 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
     """Title, verdict, key figures, plain sentences, and what the reader must be warned of."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
     result = explain_result(summary, n, n_issues, _checked(predictions))
-    verdict = _verdict(summary.verdict)
-    failed = verdict["status"] == "failed"
+    verdict, (title, text) = summary.verdict, VERDICTS[summary.verdict.status]
+    failed = verdict.status == "failed"
     warnings = [*map(describe_copies, summary.copies), *summary.warnings][:MAX_EVENTS]
     return {
         "title": "This fit failed" if failed else _title(n, n_issues),
         "name": data_name(run),
         "run_name": run.path.resolve().name,
-        "command": _detect_command(run),
+        "command": shlex.join(["pidual", "detect", str(run.path)]),
         "method": run.config.method_title,
         "created": run.config.created[:16].replace("T", " "),
         "version": run.config.pidual,
-        "verdict": verdict,
+        "verdict": {"status": verdict.status, "title": title, "text": text, "reasons": verdict.reasons},
         "tiles": _tiles(run, predictions),
         "sentences": [FAILED] if failed else result,
         "cut_note": summary.cutoff.note,
@@ -63,17 +62,6 @@ def data_name(run: RunFiles) -> str:
         if name and name not in IN_MEMORY:
             return PurePath(name).name
     return run.path.resolve().name
-
-
-def _detect_command(run: RunFiles) -> str:
-    """Return the command that lists the labels this page shows, for the directory as it was named to us."""
-    return shlex.join(["pidual", "detect", str(run.path)])
-
-
-def _verdict(verdict: Verdict) -> Context:
-    """Say what to think of the fit itself."""
-    title, text = VERDICTS[verdict.status]
-    return {"status": verdict.status, "title": title, "text": text, "reasons": verdict.reasons}
 
 
 def _title(n: int, n_issues: int) -> str:

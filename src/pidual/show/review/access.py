@@ -32,14 +32,9 @@ HEADERS = {
 class Access:
     """Lets through to an ASGI application what may come, and puts `HEADERS` on every answer.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What it guards.
-    token : str
-        The secret of this server.
-    host : str
-        The address that it listens at.
+    `app`: what it guards.
+    `token`: the secret of this server.
+    `host`: the address that it listens at.
     """
 
     def __init__(self, app: ASGIApp, token: str, host: str):

@@ -1,4 +1,4 @@
-"""The HTTP interface of the review page.
+"""The HTTP interface of the review page, and its server, at an address with its token.
 
     GET  /                  the page; /review.css and /review.js
     GET  /api/about         the run and its classes
@@ -13,15 +13,19 @@ because its answer was lost, is made once. Errors are {error: one sentence}.
 """
 
 import asyncio
+import contextlib
 import logging
+import secrets
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+import uvicorn
 from msgspec import Meta, Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,11 +33,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...errors import RunError
+from ...errors import RunError, UsageError
 from ...run.decisions import Store
 from ...run.files import RunFiles
 from ...run.records.reading import describe_problem
-from .access import Access
+from .access import Access, as_address
 from .originals import Originals
 from .suspects import Filter, Suspects
 
@@ -90,20 +94,12 @@ def make_app(
 ) -> Access:
     """Make the application that serves the review page of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    store : Store
-        Where its decisions are kept.
-    token : str
-        What a client has to know.
-    host : str
-        The address that the server listens at.
-    x : Path, optional
-        Where the inputs are, if not where the run read them.
-    sample : int
-        Labels spread over the list that come first; see `Suspects`.
+    `run`: a finished run.
+    `store`: where its decisions are kept.
+    `token`: what a client has to know.
+    `host`: the address that the server listens at.
+    `x`: where the inputs are, if not where the run read them.
+    `sample`: labels spread over the list that come first; see `Suspects`.
     """
     review = Review(run, store, x, sample)
     routes = [Route(path, _static(*page)) for path, page in PAGES.items()]
@@ -158,7 +154,7 @@ class Review:
         """Show all there is to see of the item of a row."""
         row = _asked(request, Row).row
         _check_below(row, len(self.suspects), "row")
-        name = self.suspects.item_name(row)
+        name = str(self.suspects.texts["item"][row].as_py())
         shown = await asyncio.get_running_loop().run_in_executor(self.reading, self.originals.show, row, name)
         return JSONResponse({"row": row} | shown)
 
@@ -263,3 +259,55 @@ async def _failed(request: Request, error: Exception) -> Response:
     """Say that decisions cannot be read or written, such as on a full disk."""
     logging.getLogger("uvicorn.error").error(error)
     return JSONResponse({"error": "The file of decisions cannot be used; the server's terminal says why."}, 503)
+
+
+def serve(
+    run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: Path | None = None, sample: int = 0
+) -> int:
+    """Serve the review page of a run until Ctrl-C.
+
+    `run`: a finished run.
+    `host`: the address to listen at.
+    `port`: 0 for any that is free.
+    `ready`: called with the address of the page, its token included, when the server can be asked.
+    `x`, `sample`: as for `make_app`.
+    Returned: the number of labels that are decided.
+    """
+    with contextlib.closing(Store(run)) as store, contextlib.closing(listen(host, port)) as listening:
+        token = secrets.token_urlsafe(24)
+        app: Any = make_app(run, store, token, host, x, sample)
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+        ready(f"http://{_shown_host(host)}:{listening.getsockname()[1]}/#token={token}")
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+        return len(store.latest())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else every answer waits for 40 ms
+        return listening
+    except OSError as error:
+        raise UsageError(
+            f"Cannot listen on {host}, port {port} ({error.strerror or error}); choose another --port or --host."
+        ) from error
+
+
+def _shown_host(host: str) -> str:
+    """Return the address under which a browser of this machine finds the server."""
+    address = as_address(host)
+    if address is not None and address.is_unspecified:
+        return "[::1]" if address.version == 6 else "127.0.0.1"
+    return f"[{host}]" if address is not None and address.version == 6 else host

@@ -46,19 +46,15 @@ Show = Callable[[int, str], Record]  # from the position of a label in the predi
 EMPTY: Record = {"picture": None, "text": None, "unusual": [], "columns": [], "more_columns": 0, "note": None}
 
 
-class GoneError(Exception):
+class _GoneError(Exception):
     """Says why the inputs cannot be shown."""
 
 
 class Originals:
     """Shows every item of a run.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    x : Path, optional
-        Where the inputs are, or the table where these are columns of it; by default where the run read them.
+    `run`: a finished run.
+    `x`: where the inputs are, or the table where these are columns of it; by default where the run read them.
     """
 
     def __init__(self, run: RunFiles, x: Path | None = None):
@@ -82,7 +78,7 @@ class Originals:
                 opened = self._open()
                 pa.default_memory_pool().release_unused()
                 return opened
-        except GoneError as gone:
+        except _GoneError as gone:
             return str(gone)
         except Exception as error:  # files that have changed since then raise all kinds
             logging.getLogger("uvicorn.error").error(error)
@@ -90,9 +86,9 @@ class Originals:
 
     def _open(self) -> Show:
         if not self._x or (self._in_table and self._run.config.source.read is None):
-            raise GoneError("The run was fitted on data in memory; only the copies it keeps can be shown.")
+            raise _GoneError("The run was fitted on data in memory; only the copies it keeps can be shown.")
         if not is_there(self._x):
-            raise GoneError(
+            raise _GoneError(
                 f"{self._name}, which the run was made of, is not where it was; start the review in the folder in "
                 "which the run was fitted, or say where it is with --x."
             )
@@ -207,12 +203,12 @@ class Originals:
     def _table(self) -> tuple[Source, Roles]:
         found = reopen(self._run, self._x)
         if found is None:
-            raise GoneError(f"{self._name} no longer has the labels of the run; its items are not shown.")
+            raise _GoneError(f"{self._name} no longer has the labels of the run; its items are not shown.")
         return found
 
     def _check(self, digest: str) -> None:
         if digest != self._run.config.data.x_fingerprint:
-            raise GoneError(f"{self._name} has changed since the run was made; its items are not shown.")
+            raise _GoneError(f"{self._name} has changed since the run was made; its items are not shown.")
 
     @functools.cached_property
     def _items(self) -> Any:
@@ -225,7 +221,7 @@ class Originals:
         known = pd.Index(self._items.categories.astype(str))
         rows = rows_by_name(names, known) if names is not None else known.to_numpy().astype(np.int64)
         if ((rows < 0) | (rows >= n)).any():
-            raise GoneError(f"{self._name} no longer has all items of the run; they are not shown.")
+            raise _GoneError(f"{self._name} no longer has all items of the run; they are not shown.")
         joined: Rows = np.asarray(rows, np.int64)[self._items.codes.to_numpy()]
         return joined
 

@@ -34,20 +34,12 @@ Mask = npt.NDArray[np.bool_]
 class Filter(Struct, frozen=True):
     """Chooses which labels to look at.
 
-    Parameters
-    ----------
-    show : str
-        Labels on which nobody has decided, those on which somebody has, or all.
-    label : int, optional
-        The code of the given label.
-    annotator : str, optional
-        Who gave the label.
-    low, high : float
-        The quality, both ends included.
-    everything : bool
-        Also labels that do not look wrong.
-    resting : bool
-        Instead of those that look wrong, labels that rest on their own answer.
+    `show`: labels on which nobody has decided, those on which somebody has, or all.
+    `label`: the code of the given label.
+    `annotator`: who gave the label.
+    `low`, `high`: the quality, both ends included.
+    `everything`: also labels that do not look wrong.
+    `resting`: instead of those that look wrong, labels that rest on their own answer.
     """
 
     show: Literal["undecided", "decided", "all"] = "undecided"
@@ -64,14 +56,10 @@ class Suspects:
 
     A label's *place* is where it is in this order.
 
-    Parameters
-    ----------
-    run : RunFiles
-        A finished run.
-    store : Store
-        Its decisions.
-    sample : int
-        The worst label of each of this many items comes first, those of `detect.next_gold`. 0 shows the worst first.
+    `run`: a finished run.
+    `store`: its decisions.
+    `sample`: the worst label of each of this many items comes first, those of `detect.next_gold`. 0 shows the worst
+        first.
     """
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):
@@ -121,7 +109,8 @@ class Suspects:
         if wanted.label is not None:
             mask &= self.given == wanted.label
         if wanted.annotator is not None and self.annotator is not None:
-            mask &= self.annotator == self._person(wanted.annotator)
+            named = pa.scalar(wanted.annotator, pa.string())
+            mask &= self.annotator == (-1 if self.people is None else int(pc.index(self.people, named).as_py()))
         return mask
 
     def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
@@ -187,20 +176,12 @@ class Suspects:
             "decided": None if decision is None else asdict(decision),
         }
 
-    def item_name(self, position: int) -> str:
-        """Return the name of the item of a label."""
-        return str(self.texts["item"][position].as_py())
-
     def find_people(self, text: str) -> list[str]:
         """List annotators whose names hold this text."""
         if self.people is None:
             return []
         found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
         return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
-
-    def _person(self, name: str) -> int:
-        """Return the code of an annotator, -1 where there is none of this name."""
-        return -1 if self.people is None else int(pc.index(self.people, pa.scalar(name, self.people.type)).as_py())
 
     def _answers(self, position: int) -> Record:
         """Return the other answers to the same item."""

@@ -29,14 +29,9 @@ class SampleMemory:
     others have computed, so that all read the same values. The engine says where a large memory is kept and saves it
     with the state of the run.
 
-    Parameters
-    ----------
-    n_rows, width : int
-        Training rows, and numbers per row.
-    std : float
-        Standard deviation of the normal initial values; 0 begins with zeros.
-    where : "auto", "memory" or "disk"
-        "auto" keeps more than a gigabyte in a memory-mapped file.
+    `n_rows`, `width`: training rows, and numbers per row.
+    `std`: standard deviation of the normal initial values; 0 begins with zeros.
+    `where` ("auto", "memory" or "disk"): "auto" keeps more than a gigabyte in a memory-mapped file.
     """
 
     def __init__(self, n_rows: int, width: int, *, std: float = 0.0, where: str = "auto"):

@@ -19,10 +19,7 @@ class Draws(nn.Module):
     """Standard normal numbers for Monte-Carlo estimates: new at every step, the same on every process, and the same
     ones at every prediction.
 
-    Parameters
-    ----------
-    n_draws : int
-        Draws S per step.
+    `n_draws`: draws S per step.
     """
 
     step: Tensor
@@ -68,13 +65,9 @@ def log_mean_probability(
 def mean_probability(logits: Callable[..., Tensor], per_row: int, *draws: Tensor) -> Tensor:
     """Return the mean over draws of the softmax of logits, in pieces: memory does not grow with the number of draws.
 
-    Parameters
-    ----------
-    logits : callable
-        Takes a piece (s, ...) of each of the draws, returns logits (B, s, K).
-    per_row : int
-        Numbers that a draw takes while it is worked on.
-    *draws : tensors (S, ...)
+    `logits`: takes a piece (s, ...) of each of the draws, returns logits (B, s, K).
+    `per_row`: numbers that a draw takes while it is worked on.
+    `*draws` (S, ...).
     """
 
     def total(*pieces: Tensor) -> Tensor:

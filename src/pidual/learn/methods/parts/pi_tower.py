@@ -16,16 +16,10 @@ class PITower(nn.Module):
 
         h1 = ReLU(A1 a),  h2 = ReLU(A2 [phi; h1]) (+ h1),  z = A3 [phi; h2]
 
-    Parameters
-    ----------
-    n_features, width : int
-        Width of phi, and of h1 and h2.
-    spec : Spec
-        Its classes and PI.
-    random_pi : int
-        Length of the random PI among a.
-    residual : bool
-        Whether h1 is added to h2 (the paper's code base does so in TRAM's network for CIFAR, and nowhere else).
+    `n_features`, `width`: width of phi, and of h1 and h2.
+    `spec`: its classes and PI.
+    `random_pi`: length of the random PI among a.
+    `residual`: whether h1 is added to h2 (the paper's code base does so in TRAM's network for CIFAR, and nowhere else).
     """
 
     def __init__(self, n_features: int, spec: Spec, width: int, *, residual: bool = False, random_pi: int = 0):

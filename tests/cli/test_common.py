@@ -8,7 +8,7 @@ import pytest
 
 FAULTS = """
 import ctypes, resource, sys
-from pidual.cli.allocator import keep_freed_memory
+from pidual.cli.common import keep_freed_memory
 
 if sys.argv[1] == "keep":
     keep_freed_memory()
