@@ -65,7 +65,7 @@ def write_data(folder: Path) -> None:
     wide.assign(f1=x[:60, 0], f2=x[:60, 1]).reset_index().to_csv(folder / "wide.csv", index=False)
     answers = list(zip(item.tolist(), names[label].tolist(), people[who].tolist(), seconds.tolist(), strict=True))
     stamp = "2024-05-{:02}T1{}:00:00.000000Z"
-    tasks, records, examples = [], [], []
+    tasks, records, examples, prodigy, potato = [], [], [], [], []
     for number, text in enumerate(texts[:60]):
         own = [answer[1:] for answer in answers if answer[0] == number]
         given = [
@@ -83,6 +83,12 @@ def write_data(folder: Path) -> None:
         responses = [{"value": word, "user_id": person, "status": "submitted"} for word, person, _ in own]
         records.append({"id": f"r{number}", "fields": {"text": text}, "responses": {"animal": responses}})
         examples += [{"id": number, "text": text, "label": [word], "annotator": person} for word, person, _ in own]
+        for word, person, taken in own:
+            asked = {"text": text, "_input_hash": number, "_task_hash": number, "_session_id": person}
+            prodigy.append(asked | {"accept": [word], "answer": "accept", "_timestamp": 1714557600 + number})
+            answer = {"instance_id": str(number), "user_id": person, "displayed_text": text}
+            spent = {"time_string": f"Time spent: 0d 0h 0m {round(taken) % 60}s "}
+            potato.append(answer | {"label_annotations": {"animal": {word: word}}, "behavioral_data": spent})
     more = np.where(rng.random(180) < 0.4, "|" + names[(y[item] + 1) % 3], "")
     sets = np.where(
         names[label] == np.char.lstrip(more.astype(str), "|"), names[label], np.char.add(names[label], more)
@@ -95,6 +101,8 @@ def write_data(folder: Path) -> None:
         folder / "comparisons.csv", index=False
     )
     (folder / "label_studio.json").write_text(json.dumps(tasks))
+    for name, lines in (("prodigy", prodigy), ("potato", potato)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "argilla.json").write_text(json.dumps(records))
     (folder / "doccano.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
     (folder / "no_labels.csv").write_text("item,label\n")
@@ -437,6 +445,8 @@ CASES = {
             "label studio": "label_studio.json",
             "argilla": "argilla.json",
             "doccano": "doccano.jsonl",
+            "prodigy": "prodigy.jsonl",
+            "potato": "potato.jsonl",
             "hugging face": "hf",
         }.items()
     },

@@ -119,3 +119,27 @@ def write_min(path, tasks, *, control="sentiment"):
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+def prodigy_tasks(n=60):
+    """The reviews of `review_tasks` as Prodigy has them: each answer is a line, with the text again."""
+    found = []
+    for each in review_tasks(n):
+        options = [{"id": name, "text": name} for name in ("Positive", "Negative")]
+        for number, given in enumerate(each["annotations"]):
+            if given["ground_truth"] or given["was_cancelled"]:
+                continue
+            who = f"films-person{given['completed_by']['id']}"
+            task_ = {"text": each["data"]["text"], "_input_hash": -each["id"], "_task_hash": 7 * each["id"]}
+            task_ |= {
+                "options": options,
+                "_view_id": "choice",
+                "config": {"choice_style": "single"},
+                "answer": "accept",
+            }
+            task_ |= {
+                "accept": given["result"][0]["value"]["choices"],
+                "_timestamp": 1714557600 + 60 * each["id"] + number,
+            }
+            found.append(task_ | {"_session_id": who, "_annotator_id": who})
+    return found

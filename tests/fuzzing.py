@@ -1,4 +1,4 @@
-"""Files and options as people have them, and as nobody should: what `test_fuzz` gives to the command line."""
+"""Files as people have them, and as nobody should: what `test_fuzz` gives to the readers."""
 
 import csv
 import datetime
@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +29,13 @@ FORMATS = [*["csv"] * 6, *["parquet"] * 5, *["jsonl"] * 3, "tsv", "txt", "csv.gz
 
 @dataclass
 class Case:
-    """A folder's files, and the words of a command that reads them."""
+    """A folder's files."""
 
     files: dict[str, bytes]
     table: str
-    words: list[str]
     x: str | None = None  # the file or folder of inputs
     rows: int | None = None  # of the table; None where the file is damaged
     inputs: int | None = None  # rows of x; None where that is not known
-    detect: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
         """Write the files."""
@@ -49,13 +47,13 @@ class Case:
 
 @st.composite
 def cases(draw) -> Case:
-    """A table, inputs and options: most of it sound, some of it not."""
+    """A table and inputs: most of it sound, some of it not."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n = draw(st.integers(0, 5) if rng.random() < 0.1 else st.integers(8, 24))
     columns = draw(key_columns(rng, n))
     pi = draw(st.lists(pi_columns(rng, n), max_size=3, unique_by=lambda column: column[0]))
-    columns |= {name: values for name, values, _ in pi if name not in columns}
-    case = Case({}, "", [], rows=n)
+    columns |= {name: values for name, values in pi if name not in columns}
+    case = Case({}, "", rows=n)
     draw(add_inputs(rng, n, columns, case))
     kind = draw(st.sampled_from(FORMATS))
     content = draw(table_file(columns, kind))
@@ -63,12 +61,6 @@ def cases(draw) -> Case:
         content, case.rows = draw(damages())(content), None
     case.table = f"labels.{kind}"
     case.files[case.table] = content
-    if pi and rng.random() < 0.9:
-        names = ["annotator"] if "annotator" in columns and draw(st.booleans()) else []
-        names += [quote(name) + (f":{kind}" if kind else "") for name, _, kind in pi]
-        case.words += ["--pi", ",".join(names)]
-    case.words += draw(options(rng, list(columns)))
-    case.detect = draw(detect_options())
     return case
 
 
@@ -113,14 +105,13 @@ ODD_CLASSES = st.lists(ODD_TEXT, min_size=2, max_size=4, unique=True)
 
 @st.composite
 def pi_columns(draw, rng, n):
-    """Name, values and asked kind of a PI column; an Arrow array where only Parquet has the type."""
+    """Name and values of a PI column; an Arrow array where only Parquet has the type."""
     name = draw(NAME if rng.random() < 0.8 else ODD_TEXT.map(str.strip).filter(bool))
-    kind = draw(st.sampled_from(["category", "number", "duration"])) if rng.random() < 0.3 else ""
     make = draw(st.sampled_from(PLAIN_PI if rng.random() < 0.7 else ARROW_PI))
     values = make(rng, n)
     if isinstance(values, list) and n and rng.random() < 0.15:
         values[int(rng.integers(n))] = draw(st.none() | ODD_TEXT | st.floats() | st.integers(-(2**70), 2**70))
-    return name, values, kind
+    return name, values
 
 
 def repeated(*values):
@@ -172,11 +163,6 @@ def unchecked_text(values):
     """An Arrow array of strings with these bytes, whether they are UTF-8 or not."""
     column = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(column), column.buffers())
-
-
-def quote(name):
-    """A name as it is written in a list on the command line."""
-    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',:"') or name != name.strip() else name
 
 
 # --- files ---
@@ -293,12 +279,10 @@ def add_inputs(draw, rng, n, columns, case):
         columns |= {name: [of_item[item][place] for item in items] for place, name in enumerate(names)}
         if "item" not in columns and rng.random() < 0.1:
             columns[names[0]] = draw(st.sampled_from(PLAIN_PI))(rng, n)
-        case.words += ["--x-columns", ",".join(map(quote, names))]
         return
     if kind == "text":
         words = {item: " ".join(rng.choice(["red", "blue", "new", "old", "b\u202e", "=x"], 3)) for item in different}
         columns["text"] = [words[item] for item in items]
-        case.words += ["--x-text", "text"]
         return
     if kind == "none":
         return
@@ -321,7 +305,6 @@ def add_inputs(draw, rng, n, columns, case):
         case.files[case.x] = draw(table_file(frame, kind))
     if case.x in case.files and rng.random() < 0.1:
         case.files[case.x], case.inputs = draw(damages())(case.files[case.x]), None
-    case.words += ["--x", case.x]
 
 
 KINDS = ["f4", "f8", "f2", "g", ">f4", ">f8", "i8", ">i4", "u1", "u8", "?"]
@@ -396,8 +379,6 @@ def add_images(draw, rng, items, case):
             content = draw(damages())(content)
         case.files[f"images/{name}.png"] = content
     case.inputs = None
-    if rng.random() < 0.7:
-        case.words += ["--image-size", str(draw(st.sampled_from([4, 8, 8, 12, 1])))]
 
 
 def image_file(rng, mode, size, kind):
@@ -410,74 +391,3 @@ def image_file(rng, mode, size, kind):
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
     return buffer.getvalue()
-
-
-# --- options ---
-
-SETTINGS = [
-    *(
-        "lr=abc",
-        "lr=1e400",
-        "lr=NaN",
-        "lr=-1",
-        "lr=1e30",
-        "lr=0",
-        "width=0",
-        "width=99999999999",
-        "width=2.5",
-        "=",
-        "x",
-    ),
-    *("network.width=4", "network.depth=0", "network.in_shape=3", "network.n_classes=2", "network.dropout=0.5"),
-    *("epochs=1", "batch_size=1", "batch_size=0", "select=best", "guard=off", "guard=recover", "random_pi=2"),
-    *("schedule=steps", "milestones=[1]", "milestones={}", "momentum=1", "seed=3", "lr=" + "[" * 2000),
-    *("width=" + "9" * 5000, "clip=none", "x=1", "guard=watch"),
-    *("weight_decay=1e300", "augment=true", "flip=true", "crop_pad=4", "\x1b=1", "gate_bias=1e30"),
-]
-METHODS = [*["pi_dual"] * 6, "auto", "auto", "ce", "ce", "elr", "tram", "afm", "het", "sop", "nothing"]
-
-
-@st.composite
-def options(draw, rng, columns):
-    """Options of `fit` beside the data, most of them sound."""
-    method = draw(st.sampled_from(METHODS))
-    words = ["--method", method, "--epochs", "1", "--set", "network.width=4", "--quiet"]
-    words += ["--set", "width=4"] if method in ("pi_dual", "tram", "afm") else []
-    column = st.sampled_from(columns) | ODD_TEXT
-    number = st.integers(-(10**20), 10**20) | st.floats() | st.sampled_from([0, 1, 2, 0.5])
-    extra = st.one_of(
-        *[st.tuples(st.just("--set"), st.sampled_from(SETTINGS)) for _ in range(4)],
-        *[st.tuples(st.just(name), column) for name in ("--pi", "--x-columns", "--x-text")],
-        *[st.tuples(st.just(name), column) for name in ("--item", "--label", "--annotator", "--y", "--split")],
-        *[
-            st.tuples(st.just(name), number.map(str))
-            for name in ("--valid-fraction", "--seed", "--lr", "--batch-size", "--save-every")
-        ],
-        st.tuples(st.just("--epochs"), st.sampled_from(["2", "0", "-1", "1.5", "x", ""])),
-        st.tuples(st.just("--network"), st.sampled_from(["mlp", "small_cnn", "none", "torchvision:x"])),
-        st.tuples(st.just("--image-size"), st.sampled_from(["8", "0", "-1", "99999999", "x"])),
-        st.tuples(st.just("--precision"), st.sampled_from(["bf16-mixed", "64-true", "x"])),
-        st.sampled_from([("--keep-ids",), ("--json",), ("--resume",), ("--force",), ("--nothing",), ("more",)]),
-    )
-    if rng.random() < 0.4:
-        words += [word for chosen in draw(st.lists(extra, min_size=1, max_size=2)) for word in chosen]
-    return [word.replace("\x00", "0") for word in words]  # no argument of a process holds a zero byte
-
-
-@st.composite
-def detect_options(draw):
-    """Options of `detect`."""
-    number = st.one_of(st.floats(), st.floats(0, 1), st.integers(-5, 50), st.integers(), ODD_TEXT).map(str)
-    chosen = draw(
-        st.lists(
-            st.one_of(
-                st.tuples(st.just("--cutoff"), number | st.just("auto")),
-                st.tuples(st.just("--budget"), number | st.integers(1, 20).map(str)),
-                st.tuples(st.just("--fail-over"), number | st.sampled_from(["5%", "0", "100%"])),
-                st.tuples(st.just("--out"), st.sampled_from(["o.csv", "o.parquet", "o.txt", "no/o.csv"])),
-                st.just(("--json",)),
-            ),
-            max_size=2,
-        )
-    )
-    return [word.replace("\x00", "0") for words in chosen for word in words]

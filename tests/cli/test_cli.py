@@ -508,3 +508,11 @@ def test_a_run_is_named_after_its_table_or_folder(monkeypatch, tmp_path, table, 
     (tmp_path / "work" / "team").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work" / "team")
     assert name_of(Path(table)) == name
+
+
+def test_labels_whose_items_are_in_another_order_are_taken_in_order_as_in_fit(crowd, tmp_path):
+    y = pd.read_csv(crowd / "y_test.csv")
+    y.assign(item=y.index[::-1]).to_csv(tmp_path / "y.csv", index=False)
+    code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", tmp_path / "y.csv"])
+    assert (code, out) == run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", crowd / "y_test.csv"])[:2]
+    assert "is read in order" in err

@@ -580,3 +580,22 @@ def test_other_folders_are_refused(folder):
 def test_a_wide_table_does_not_have_the_column_item_that_is_made_for_it(folder):
     (folder / "wide.csv").write_text("doc,hour,rater_1,rater_2\n7,3,a,b\n8,4,b,a\n")
     assert read_table(folder / "wide.csv", annotators=["rater_*"], item="doc").unused == ("hour",)
+
+
+def test_a_second_ground_truth_that_differs_is_told(folder):
+    truths = [annotation(label, ground_truth=True) for label in ("dog", "cat", "dog")]
+    with pytest.warns(DataWarning, match="ground-truth annotations that contradict an earlier one and are not used: 1"):
+        source = label_studio(folder, [task(1, [*truths, annotation("cat")])])
+    assert rows_of(source, "label", "y") == [("cat", "dog")]
+
+
+def test_dates_that_are_none_are_told(folder):
+    with pytest.warns(DataWarning, match="created_at has values that are not dates"):
+        source = label_studio(folder, [task(1, [annotation("a", created_at="yesterday")])])
+    assert "trial" not in source
+
+
+def test_a_wide_table_without_answers(folder):
+    (folder / "wide.csv").write_text("item,ann,bob\n1,,\n")
+    with pytest.raises(DataError, match="no answers in the columns ann, bob"):
+        open_source(folder / "wide.csv", annotators=["ann", "bob"])

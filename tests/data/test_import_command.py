@@ -190,6 +190,8 @@ WHOLE = {
     "label-studio": task(1, [annotation("a", {"id": 1, "email": "p@example.org"}), annotation("b")]),
     "argilla": {"id": "r", "fields": {"text": "a b"}, "responses": [{"values": {"q": {"value": "a"}}, "user_id": "u"}]},
     "doccano": {"id": 1, "text": "a b", "label": ["a"], "annotator": "ann"},
+    "prodigy": {"text": "a b", "_input_hash": 1, "_task_hash": 2, "accept": ["a"], "answer": "accept", "_timestamp": 5},
+    "potato": {"instance_id": "1", "user_id": "u", "labels": {"q": {"a": "a"}}, "behavioral_data": {}},
     "label-studio-min": {"id": 1, "text": "a b", "mood": "a", "annotator": 1, "annotation_id": 1, "lead_time": 2.5},
     "table": {"item": 1, "label": "a", "worker": "w"},
     "inspect": json.loads((LOGS / "inspect_panel.json").read_text()),

@@ -455,3 +455,15 @@ def test_inputs_that_nobody_labelled_are_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x_rows(inputs, table_of([3, 1, 2, 1]))
+
+
+def test_two_items_of_one_image_are_a_warning(tmp_path):
+    for name in ("a.png", "b.png"):
+        draw(tmp_path, name)
+    expected = (
+        rf"^'a' and 'a\.png' in table refer to the same input of {tmp_path} but count as two items; use one spelling"
+    )
+    with pytest.warns(DataWarning, match=expected):
+        assert x_rows(load_inputs(tmp_path), table_of(["a", "b", "a.png", "b"])).tolist() == [0, 1, 0, 1]
+    with pytest.warns(DataWarning, match=r"\(so are those of 1 more\)"):
+        x_rows(load_inputs(tmp_path), table_of(["a", "b", "a.png", "./b"]))

@@ -227,3 +227,12 @@ def test_effects_of_categories_and_constants(tmp_path):
     assert tool.right_at_low < 0.5 < tool.right_at_high
     assert effects["day"].low.startswith("2026-01-01")
     assert abs(effects["day"].right_at_low - effects["day"].right_at_high) < 0.15
+
+
+@pytest.mark.parametrize("k", [2, 40])
+def test_two_and_many_classes_one_item_and_one_answer(k):
+    for n, per_item in ((1, 1), (30, 1), (5, 40)):
+        rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
+        answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
+        judge = fit_judge(answers.of(np.arange(n))[0], log_p)
+        assert judge_all(judge, log_p, answers).sum(1) == pytest.approx(np.ones(n), abs=1e-5)

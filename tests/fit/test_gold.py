@@ -17,7 +17,7 @@ from pidual.run.decisions import Store
 pytestmark = pytest.mark.shapes_unchecked
 
 PI = ["annotator", "order", "words"]
-SEEDS = range(6)
+SEEDS = range(12)
 
 
 def frame_of(panel):

@@ -14,6 +14,7 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import RECIPE, crowd, tiny_fit
 
+from pidual.data import Inputs
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
@@ -543,3 +544,14 @@ def test_a_last_epoch_that_diverged_counts_as_knowing_nothing(data):
     assert score_last(job, fitted, data, fabric) == expected
     with pytest.raises(DivergedError, match="smaller --lr"):
         score(job, fitted, data, fabric)
+
+
+def test_an_annotation_gets_the_input_of_its_item(data):
+    """Also where there are as many annotations as inputs, in another order."""
+    frame = data.frame.drop_duplicates("item").reset_index(drop=True)
+    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(data.noise_rate))
+    assert len(frame) == len(data.x)
+    assert job.rows.x_row.tolist() == frame["item"].tolist()
+    as_inputs = Inputs(data.x, np.array([f"image-{i}" for i in range(len(data.x))]), "array", {})
+    job = prepare_data(dataclasses.replace(data, x=as_inputs), tiny_fit().options(data.noise_rate))
+    assert job.rows.x_row.tolist() == data.frame["item"].tolist()

@@ -26,7 +26,7 @@ from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted, Progress
 from pidual.paper import sweep as sweep_module
 from pidual.paper.search import choose_search, plain
-from pidual.paper.sweep import POINT, Sweep, Worker, enqueue, opened, run_sweep
+from pidual.paper.sweep import POINT, Sweep, Worker, enqueue, opened, put_back, run_sweep
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
@@ -509,3 +509,30 @@ def test_a_tie_is_called_one(accuracy, said, tmp_path, capsys):
     best = {"n_valid": 20, "valid_accuracy": 0.85, "n_trials": 2, "trial": 1, "command": "pidual fit"}
     print_sweep(Sweep(tmp_path, trials, best))
     assert said in capsys.readouterr().out
+
+
+def test_a_worker_that_was_given_up_says_so_and_goes_on(data, tmp_path, monkeypatch):
+    said, taken = [], []
+
+    def given_up(self, point):
+        if not taken:
+            taken.append(point)
+            (trial,) = self.trials(TrialState.RUNNING)
+            self.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            put_back(self.study, trial)
+        return real(self, point)
+
+    real = Worker.fit
+    monkeypatch.setattr(Worker, "fit", given_up)
+    found = run_sweep(*data, tmp_path / "s", CE, LRS, say=said.append)
+    assert any("taken over by another worker" in line for line in said)
+    assert (found.trials["state"] == "complete").all()
+    assert len(found.trials) == 3
+
+
+def test_a_database_that_cannot_be_used_is_a_sentence(data, tmp_path, monkeypatch):
+    table, inputs = data
+    monkeypatch.setattr("pidual.paper.sweep.OPEN_TRIES", 1)
+    (tmp_path / "file").write_text("no database, but longer than the first bytes of one" * 10)
+    with pytest.raises(RunError, match="not a database"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=f"sqlite:///{tmp_path / 'file'}")

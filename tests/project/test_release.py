@@ -45,4 +45,5 @@ def test_every_python_that_is_promised_is_run():
 def test_all_is_every_extra_that_works_with_any_torch():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras["all"] == ["pidual[hf,onnx,review,sweep,text]"]
-    assert set(extras) - {"all", "vision", "peers", "dev", "docs"} == {"hf", "onnx", "review", "sweep", "text"}
+    left_out = {"label-studio", "vision"}  # the first brings OpenCV and NLTK along
+    assert set(extras) - left_out - {"all", "peers", "dev", "docs"} == {"hf", "onnx", "review", "sweep", "text"}

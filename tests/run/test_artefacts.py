@@ -1,6 +1,7 @@
 """The files of a run and of a sweep are checked when they are read: what is in them is refused or right."""
 
 import json
+import math
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
+from safetensors.torch import load_file
 from stored_state import read_state
 
 from pidual.api.run import Run
@@ -277,3 +279,12 @@ def test_all_that_a_run_holds_is_checked_from_python(targets, run):
     run.forget()
     with pytest.raises(RunError, match=r"items\.parquet .*(classes|from 0 to 1)"):
         _ = run.items
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite(targets, run, value):
+    path = run.path / "model.safetensors"
+    tensors = load_file(path)
+    tensors["method.f.head.weight"][0, 0] = value
+    forged_tensors(path.name, tensors, None)(run.path)
+    refused(targets.answer("predict", run.path), path, "not finite in method.f.head.weight")

@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
@@ -131,3 +132,9 @@ def test_errors_name_what_is_wrong(tmp_path):
         Predictions.read(tmp_path / "p.parquet", ["gate"])
     with pytest.raises(UsageError, match=r"gate needs one value for each of the 4 annotations.*\(2,\)"):
         predictions(gate=[0.1, 0.2])
+
+
+def test_text_of_which_none_is_known_stays_text(tmp_path):
+    """Whatever type pandas has for it: pandas 2 has none of its own."""
+    write_frame(tmp_path / "p.parquet", pd.DataFrame({"copies": pd.Series([None, None], dtype=object), "a": [1, 2]}))
+    assert str(pq.read_schema(tmp_path / "p.parquet").field("copies").type) == "string"

@@ -430,3 +430,16 @@ def test_only_answers_without_a_likelier_class_are_counted(fitted, folder, monke
     out, _ = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv")
     n = Run(fitted / "run").predictions.is_issue.sum()
     assert f"look wrong changed; for {n} others no class is likelier, so check them by hand\n" in out
+
+
+def test_quotes_within_cells_and_other_labels(folder):
+    (folder / "t.csv").write_text('item,label,size\n1,cat,5" disk\n2,dog,7\n3,"cat",a"b"c\n4,dog,"x\ny"\n5,cat,1\n')
+    names = ["item", "label", "size"]
+    edits = [Edit((4, "label"), (1, "label"), "cat", "dog"), Edit((3, "label"), (2, "label"), "dog", "cat")]
+    edit_csv(folder / "t.csv", folder / "o.csv", names, ",", edits)
+    expected = 'item,label,size\n1,cat,5" disk\n2,dog,7\n3,"cat",a"b"c\n4,"cat","x\ny"\n5,dog,1\n'
+    assert (folder / "o.csv").read_text() == expected
+    with pytest.raises(DataError, match=r"t\.csv, record 2, column 'label' holds 'dog' where the run has 'owl'"):
+        edit_csv(folder / "t.csv", folder / "o.csv", names, ",", [Edit((1, "label"), (0, "label"), "owl", "cat")])
+    with pytest.raises(DataError, match="fewer records than the run"):
+        edit_csv(folder / "t.csv", folder / "o.csv", names, ",", [Edit((9, "label"), (0, "label"), "dog", "cat")])

@@ -1,4 +1,4 @@
-"""`pidual data import`, `pidual data check` and `pidual data relabel`."""
+"""`pidual data import`, `pidual data pull`, `pidual data check` and `pidual data relabel`."""
 
 import json
 import shlex
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError
-from .common import check_ending, terminal_progress, write_table
-from .options import PATH, PLACE, annotators_option, format_option, json_option, quiet_option, unquoted
+from .common import check_ending, terminal_progress, write_table, writing_file
+from .options import PATH, PLACE, annotators_option, format_option, json_option, quiet_option, server_options, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,10 +64,10 @@ def import_(
 ) -> None:
     """Write the labels in SOURCE to OUT (.csv or .parquet), one row per answer.
 
-    SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla or doccano, a dataset of Hugging Face, a table
-    with one column per annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item, label
-    and annotator, further information about an answer (seconds, trial, hour, pre_annotated), clean labels as y, and the
-    fields of the items. The command prints how to fit OUT.
+    SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla, doccano, Prodigy or Potato, a dataset of Hugging
+    Face, a table with one column per annotator (--annotators), or any table that `pidual fit` reads. OUT has the
+    columns item, label and annotator, further information about an answer (seconds, changes, interactions, trial,
+    hour, pre_annotated), clean labels as y, and the fields of the items. The command prints how to fit OUT.
     """
     import functools
 
@@ -112,6 +112,33 @@ def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
         "clean": int(frame.loc[frame["y"].notna(), "item"].nunique()) if "y" in frame else 0,
         "next": shlex.join(words),
     }
+
+
+@data.command()
+@click.argument("url")
+@server_options
+@click.option("--out", type=PATH, required=True, help="JSON file to write.")
+@click.option("--force", is_flag=True, help="Replace OUT.")
+def pull(url: str, project: int | None, out: Path, api_key_file: Path | None, force: bool) -> None:
+    """Write the tasks and annotations of a project of Label Studio to OUT.
+
+    URL is the address of the server, such as https://label.example.org. OUT is what Label Studio exports as JSON, and
+    names people as it does. After a fit, `pidual export RUN --to label-studio --push URL` writes predictions and
+    decisions to the same tasks. Needs `pip install 'pidual[label-studio]'`.
+    """
+    from ..data.label_studio_server import connected, read_key
+    from ..files import replacing
+
+    if project is None or out.suffix != ".json":
+        raise UsageError("Say which project with --project N, its number in /projects/N, and let OUT end in .json.")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists; choose another name, or replace it with --force.")
+    with connected(url, project, read_key(api_key_file)) as (_, content):
+        tasks = json.loads(content)
+    with writing_file(out), replacing(out) as temporary:
+        temporary.write_bytes(content)
+    n_answers = sum(len(task["annotations"]) for task in tasks)
+    click.echo(f"{out}: {len(tasks):,} tasks with {n_answers:,} annotations\nNext: pidual fit {shlex.quote(str(out))}")
 
 
 @data.command()

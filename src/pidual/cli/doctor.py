@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import UsageError
 from .options import PATH, json_option
 
-EXTRAS = ("review", "sweep", "onnx", "hf", "text", "vision")
+EXTRAS = ("review", "sweep", "onnx", "hf", "text", "label-studio", "vision")
 Check = tuple[str, str, str]  # name, "ok" or what is wrong in one word, and what was found
 
 

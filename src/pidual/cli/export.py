@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError
 from .common import name_of, writing_file
-from .options import PATH, json_option, parse_number, run_argument, table_option
+from .options import PATH, json_option, parse_number, run_argument, server_options, table_option
 
 if TYPE_CHECKING:
     from ..api.run import Run
@@ -35,10 +35,22 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "argilla": "records.j
     "these items.",
 )
 @table_option
+@click.option("--push", metavar="URL", help="Write to the tasks of --project on this server of Label Studio instead.")
+@server_options
 @click.option("--force", is_flag=True, help="Replace OUT.")
 @json_option("Print a summary as JSON.")
 def export(
-    run: Path, out: Path | None, to: str, soft: bool, sure: str | None, table: Path | None, force: bool, as_json: bool
+    run: Path,
+    out: Path | None,
+    to: str,
+    soft: bool,
+    sure: str | None,
+    table: Path | None,
+    push: str | None,
+    project: int | None,
+    api_key_file: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the table of a RUN with corrected labels, or its network.
 
@@ -55,6 +67,9 @@ def export(
     --soft writes soft labels instead, to NAME.soft.csv. --to onnx and --to torch write the prediction network, which
     takes inputs as the run did and returns the probability of every class: as ONNX (extra onnx), or as a program that
     `torch.export.load` reads, without pidual.
+
+    --to label-studio --push URL --project N (extra label-studio) writes no file: each task that the run was made of
+    (`pidual data pull`) gets the consensus as a prediction, and the class that a reviewer decided on as ground truth.
     """
     from ..api.run import Run
 
@@ -62,6 +77,17 @@ def export(
         raise UsageError(f"--soft writes a table; use it with --to {', '.join(TABLES)}.")
     if (to in ("onnx", "torch") and (sure or table)) or (soft and table):
         raise UsageError("--sure and --table are for the table with corrected labels; leave them out.")
+    if push is not None or project is not None or api_key_file is not None:
+        if push is None or project is None or to != "label-studio" or out or sure:
+            raise UsageError("Pushing takes --to label-studio, --push URL and --project N, and neither OUT nor --sure.")
+        from ..data.label_studio_server import read_key
+        from ..show.export import open_table, push_tasks
+
+        opened = Run.open(run)
+        counts = push_tasks(opened, open_table(opened, table), push, project, read_key(api_key_file))
+        done = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
+        click.echo(json.dumps(counts) if as_json else f"Project {project}: {done}")
+        return
     takes = "--sure takes a share such as 95% or 0.95"
     least = None if sure is None else parse_number(sure, takes, lambda share: 0 <= share <= 1)
     opened = Run.open(run)

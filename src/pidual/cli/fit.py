@@ -82,7 +82,7 @@ def fit(
 
     TABLE (CSV, Parquet, JSON or JSON Lines) has one row per annotation: the item, its label, who gave it, and anything
     else that is known about how the label was made. A folder, a pattern ('parts/*.parquet') or an address (s3://...)
-    of such files is one table. Exports of Label Studio, Argilla and doccano, and datasets of
+    of such files is one table. Exports of Label Studio, Argilla, doccano, Prodigy and Potato, and datasets of
     Hugging Face, are read directly; if you name no input, their text or vectors are used. The result is a run directory
     with the classifier, predictions, annotators and report.html. After a review, --from fits again with the decisions.
 

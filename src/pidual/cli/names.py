@@ -11,6 +11,6 @@ METHOD_NAMES = (
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
 FORMATS = (
-    *("label-studio", "label-studio-min", "argilla", "doccano", "inspect", "promptfoo", "deepeval", "lm-eval", "hf"),
-    "table",
+    *("label-studio", "label-studio-min", "argilla", "doccano", "prodigy", "potato", "inspect", "promptfoo"),
+    *("deepeval", "lm-eval", "hf", "table"),
 )

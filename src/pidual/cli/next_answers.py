@@ -128,4 +128,4 @@ def _write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | No
     if run.summary.label_sets is not None:
         pairs = run.predictions.frame.drop_duplicates("item").set_index("item").loc[items]
         items, asked["pidual_ask_about"] = pairs["tagged_item"].astype(str).tolist(), pairs["tag"].astype(str).tolist()
-    label_studio.write_tasks(run, *open_table(run, table), out, only=items, more=asked)
+    label_studio.write_tasks(label_studio.tasks_of(run, open_table(run, table), items, asked), out)

@@ -112,6 +112,12 @@ key_option = click.option("--key-file", type=PATH, help="Key file.  [default: .p
 scale_option = click.option(
     "--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use."
 )
+server_options = compose(
+    click.option("--project", type=int, metavar="N", help="Number of the project in Label Studio."),
+    click.option(
+        "--api-key-file", type=PATH, help="File with the API key.  [default: environment variable LABEL_STUDIO_API_KEY]"
+    ),
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 

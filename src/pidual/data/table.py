@@ -286,8 +286,8 @@ def read_table(
     x_columns : sequence of str, optional
         Columns that hold inputs, and are not used for anything else by default: a coordinate called `y` is not a label.
     format : str, optional
-        `label-studio`, `label-studio-min` (JSON_MIN and CSV), `argilla`, `doccano`, `hf` or `table`; by default it is
-        recognised. In an export, `label` names the control or question, and `pi` is all that is known about an answer.
+        The tool that wrote an export, as `pidual data import --help` names it; by default it is recognised. In an
+        export, `label` names the control or question, and `pi` is all that is known about an answer.
     annotators : sequence of str, optional
         Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
     same : mapping of str to str, optional

@@ -16,6 +16,7 @@
 Fits that a benchmark has done already are not done again.
 """
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -29,7 +30,6 @@ from ..data import Inputs
 from ..data.datasets.base import NoisyDataset
 from ..errors import UsageError
 from ..learn.methods import METHODS
-from ..options import defaults
 from ..show.report.figures import ALERT, CALM, INK, MUTED
 from .ablations import ABLATED
 from .recipes import Recipe
@@ -228,7 +228,7 @@ def controls(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR
 
 
 def _other_rates(recipe: Recipe, methods: Sequence[str], seeds: int) -> list[Fit]:
-    """Fits of methods without ablations at the learning rates that the recipe searches, but did not choose."""
+    """Fits of methods without ablations at the learning rates that the recipe searches, but not at the one chosen."""
     changes = {f"rate {rate:g}": {"lr": rate} for rate in recipe.search.get("lr", ())}
     return variants(recipe, [method for method in methods if method not in ABLATED], seeds, changes)
 
@@ -259,18 +259,9 @@ def early_stopping(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] 
 
 
 def variants(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[str, Mapping[str, Any]]) -> list[Fit]:
-    """Every change of every method with every seed; what changes nothing is left out."""
-
-    def settings(method: str, change: Mapping[str, Any]) -> Mapping[str, Any]:
-        return defaults(METHODS[method]) | recipe.method_settings(method, change)
-
-    return [
-        Fit(recipe, method, seed, variant, change)
-        for seed in range(seeds)
-        for method in methods
-        for variant, change in changes.items()
-        if settings(method, change) != settings(method, {})
-    ]
+    """Every change of every method with every seed; `run_fits` leaves out what changes nothing."""
+    every = itertools.product(range(seeds), methods, changes.items())
+    return [Fit(recipe, method, seed, variant, change) for seed, method, (variant, change) in every]
 
 
 def _check_ablated(option: str, methods: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ from ..fit.settings import split_settings
 from ..learn.engine import Progress, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..learn.methods import METHODS
-from ..options import check_options, signature
+from ..options import check_options, defaults, signature
 from ..run.lifecycle import find_changes, refuse_change
 from .ablations import ABLATIONS
 from .code_base import CodeBaseTraining
@@ -61,6 +61,12 @@ class Fit:
     def label(self) -> str:
         """The fit in a few words."""
         return f"{self.recipe.dataset} {self.method}{', ' + self.variant if self.variant else ''}, seed {self.seed}"
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the variant is what the method has anyway, as tuned."""
+        known, settings = defaults(METHODS[self.method]), self.recipe.method_settings
+        return bool(self.variant) and known | settings(self.method, self.changes) == known | settings(self.method, {})
 
     def path(self, out: Path) -> Path:
         """Its result file."""
@@ -187,7 +193,7 @@ def run_fits(
     `threads`: as in FitOptions; results are the same fits with any number of them.
     `stop`: asked at every step; True raises Interrupted.
     """
-    progress = progress or Progress()
+    progress, fits = progress or Progress(), [fit for fit in fits if not fit.changes_nothing]
     if isinstance(data, NoisyDataset):
         fits = [dataclasses.replace(fit, recipe=dataclasses.replace(fit.recipe, dataset=data.name)) for fit in fits]
     fabric = make_fabric()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from pidual.errors import UsageError
 from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average
@@ -162,3 +163,14 @@ def test_update_average_moves_parameters_and_leaves_buffers():
     assert average.running_mean.tolist() == [0.0, 0.0]
     update_average(average, network, 0.0)
     assert average.weight.tolist() == [5.0, 5.0]
+
+
+def test_equal_networks_without_a_layer_to_draw_anew_are_refused():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+    with pytest.raises(UsageError, match="must not begin as equals; Odd has no linear layer"):
+        second_network(Odd(), None)
+    assert torch.equal(second_network(Odd(), None, beside=False).weight, torch.ones(3))

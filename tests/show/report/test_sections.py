@@ -210,12 +210,6 @@ def test_of_many_classes_those_are_shown_on_which_the_worst_annotators_lose_most
     assert "Shown are the 12 of 30 classes" in page_of(path).words
 
 
-def test_accuracy_on_each_class_is_left_out_where_it_is_not_known(run):
-    people = read_frame(run / "annotators.parquet")
-    assert by_class(people, None) is None
-    assert by_class(None, None) is None
-
-
 @pytest.mark.parametrize(
     ("low", "high", "average", "axis"),
     [(0.71, 0.93, 0.85, (0.7, 0.95)), (0.0, 1.0, 0.5, (0, 1)), (0.8, 0.8, 0.8, (0.8, 0.85)), (1, 1, 1, (0.95, 1))],
@@ -224,26 +218,11 @@ def test_the_axis_of_intervals_is_filled(low, high, average, axis):
     assert axis_of(low, high, average) == pytest.approx(axis)
 
 
-def test_intervals_lie_on_the_axis(run):
-    people = read_frame(run / "annotators.parquet")
-    shown = annotators(people)
-    start, end = shown["axis"]
-    for row in shown["first"]:
-        expected = [100 * (row[name] - start) / (end - start) for name in ("low", "quality", "high")]
-        assert row["places"] == pytest.approx(expected)
-        assert all(-0.1 <= place <= 100.1 for place in row["places"])
-
-
 def test_classes_with_advice_and_what_is_given_where_they_are_true(page):
     assert "cat and <i>dog</i> are mistaken for each other: define them better." in page.words
     assert "<i>dog</i> cat 52 40.0%" in page.words
     assert "cat 90 7 3 <i>dog</i> 40 60 · owl · · 100" in page.words
     assert "Most frequent corrections" not in page.words
-
-
-def test_the_matrix_of_many_classes_is_left_out(run):
-    page = page_with(run, {"classes": FOUND["classes"] | {"transitions": None}})
-    assert "Given labels for each true class" not in page.words
 
 
 @pytest.mark.parametrize("wrong", [[[1.0]], [1, 2, 3], [[1, 0, 0]] * 2, "text"])

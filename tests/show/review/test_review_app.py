@@ -123,15 +123,6 @@ def client_given(client, row):
     raise AssertionError(row)
 
 
-def test_what_is_kept_has_the_given_label_and_what_changes_the_new_one(run, client):
-    label = client.ask()["label"]
-    names, other = client.ask("about")["classes"], (label["given"] + 1) % len(CLASSES)
-    client.decide(label["row"], "change", other)
-    assert run.reviews["label"].tolist() == [names[other]]
-    client.decide(label["row"], "keep")
-    assert run.reviews["label"].tolist() == [names[label["given"]]]
-
-
 def test_filters(run, client):
     frame, names = run.predictions.issues(), client.ask("about")["classes"]
     for code, name in enumerate(names):
@@ -159,14 +150,6 @@ def test_labels_that_rest_on_one_answer_are_shown_by_a_filter(run, store):
     assert 0 < n == found["progress"]["total"] == client.ask("about")["n_resting"]
     assert (found["label"]["rests"], found["label"]["looks_wrong"]) == (True, False)
     assert client.ask()["progress"]["total"] == run.predictions.n_issues
-
-
-def test_back_and_forth(run, client):
-    rows = run.predictions.issues()["row"].tolist()
-    third = client.ask(place=2, show="all")["label"]
-    before = client.ask(place=third["place"], back=1, show="all")["label"]
-    assert before["place"] < third["place"]
-    assert client.ask(place=0, back=1, show="all")["label"]["row"] == rows[-1]
 
 
 def test_two_reviewers_are_shown_different_labels(run, store, app):

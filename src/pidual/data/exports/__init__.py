@@ -1,7 +1,7 @@
 """Exports of labelling tools, recognised by what is in them and read into long tables.
 
-open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
-open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
+open_json(path, format, label)      JSON and JSON Lines: the tools of `NESTED`, or a plain list of objects
+open_folder(path, format, label)    datasets of Hugging Face, and a file for each annotator of doccano or Potato
 open_log(path, format, label)       judgements by language models: Inspect, promptfoo, DeepEval, lm-evaluation-harness
 label_studio_table, wide            flat tables that mean more than they say
 answers, records, judgements        what the readers share
@@ -11,6 +11,7 @@ the item; from there on it is read as any table.
 """
 
 import io
+import itertools
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ from ..sources.parquet import ParquetFile
 from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
+from .potato import files_of, is_record, read_records, records_of
+from .prodigy import is_task, read_tasks
 from .records import Json, JsonRecords, as_columns
 from .wide import melt
 
@@ -33,6 +36,8 @@ NESTED = {
     "label-studio": (label_studio.is_task, label_studio.read_tasks),
     "argilla": (argilla.is_record, argilla.read_responses),
     "doccano": (doccano.is_example, doccano.read_examples),
+    "prodigy": (is_task, read_tasks),
+    "potato": (is_record, read_records),
 }
 LOGS = {
     "inspect": (inspect_log.is_log, inspect_log.read_inspect),
@@ -91,9 +96,11 @@ def _table(answers: Answers, label: str | None, items: bool) -> Source:
 
 
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
-    """Return the table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
+    """Return the table in a folder: a saved dataset, or a file for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
+    if form in (None, "potato") and (states := files_of(path)):
+        return read_records(itertools.chain.from_iterable(map(records_of, states)), str(path)).source(label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
     named = [(file.stem, JsonRecords(file)) for file in files]
     if files and (form == "doccano" or (form is None and doccano.is_example(next(iter(named[0][1]), {})))):

@@ -6,14 +6,15 @@
     answers.add("sentiment", ["positive"], annotator=3, seconds=4.2, created_at="2024-05-01T10:00:00Z")
     source = answers.source(label=None)
 
-The table has the columns item, label and, where they are known, annotator, seconds, trial (the order of the annotator's
-answers), hour (of the day, in UTC), pre_annotated and created_at, y where there are clean labels, and the fields of the
-records.
+The table has the columns item, label and, where they are known, annotator, seconds, changes, interactions, trial (the
+order of the annotator's answers), hour (of the day, in UTC), pre_annotated and created_at, y where there are clean
+labels, and the fields of the records.
 """
 
+import datetime
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from ..sources.in_arrow import InArrow
 from .long_table import finished
 from .records import Json, as_columns, kind
 
-ABOUT = ("annotator", "seconds", "pre_annotated", "created_at")  # what may be known about an answer
+# what may be known about an answer
+ABOUT = ("annotator", "seconds", "changes", "interactions", "pre_annotated", "created_at")
 
 
 class Answers:
@@ -62,7 +64,7 @@ class Answers:
         self._records.append({"item": self._item, **named})
 
     def add(self, control: str, labels: Sequence[Any], **about: Any) -> None:
-        """Add an answer to the present record, with a row for each of its labels and what is known `ABOUT` it."""
+        """Add an answer to the present record: a row per label (None of an empty set), and what is known `ABOUT` it."""
         self._several[control] += len(labels) > 1
         rows = self._rows.setdefault(control, [])
         number = rows[-1]["answer"] + 1 if rows else 0
@@ -99,6 +101,32 @@ class Answers:
         for each in self.optional(value, list, field, "a list") or ():
             yield self.expect(each, dict, field, "a list of objects")
 
+    def by_item(self, records: Iterable[Any], ids: Sequence[str], fields: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield records item by item, of which the first says what is known; `ids`: fields that may name the item."""
+        found: dict[Any, list[Any]] = defaultdict(list)
+        for number, record in enumerate(records, 1):
+            self.begin(item := next((record[name] for name in ids if name in record), number))
+            found[item].append(record)
+        for item, same in found.items():
+            self.begin(item)
+            self.record(fields(same[0]))
+            yield from same
+
+    def who(self, value: Any, field: str) -> str | None:
+        """Return an annotator as text."""
+        found = self.optional(value, (int, str), field, "a number or text")
+        return None if found is None else str(found)
+
+    def moment(self, value: Any, field: str) -> str | None:
+        """Return when an answer was given: text as it is, or a number of seconds since 1970."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                return datetime.datetime.fromtimestamp(value, datetime.UTC).isoformat()
+            except (OverflowError, ValueError, OSError):
+                raise self.error(field, "this is not a time in seconds since 1970") from None
+        found: str | None = self.optional(value, str, field, "text")
+        return found
+
     def items(self) -> Source:
         """Return the fields of every record, answered or not."""
         return InArrow(self.name, as_columns(self.name, self._records).flat())
@@ -132,7 +160,7 @@ class Answers:
 
     def _choose(self, label: str | None) -> str:
         """Return the control whose answers are the labels."""
-        controls = list(self._rows)
+        controls = [name for name, rows in self._rows.items() if any(row["label"] is not None for row in rows)]
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:
             why = f"all are left out ({_counts(self.left_out)})" if self.left_out else "there is no answer in it"

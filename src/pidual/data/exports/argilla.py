@@ -93,9 +93,8 @@ def _read_response(question: str, response: Json, suggested: Json, answers: Answ
         answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
         return
     begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
-    who = answers.optional(response.get("user_id"), (int, str), "user_id", "a number or text")
     about: dict[str, Any] = {
-        "annotator": None if who is None else str(who),
+        "annotator": answers.who(response.get("user_id"), "user_id"),
         "created_at": answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
         "pre_annotated": begun or "no",
     }

@@ -45,10 +45,10 @@ def _read_example(example: Json, answers: Answers) -> None:
             labels = _labels(example[field], field, answers)
             found = found or bool(labels)
             if labels:
-                answers.add(field, labels, annotator=_name(who, answers))
+                answers.add(field, labels, annotator=answers.who(who, "annotator"))
     for given in answers.objects(example.get("annotations"), "annotations"):
         label = answers.expect(given.get("label"), (str, int), "annotations.label", "a number or text")
-        answers.add("label", [label], annotator=_name(given.get("user", who), answers))
+        answers.add("label", [label], annotator=answers.who(given.get("user", who), "annotator"))
         found = True
     if not found:
         answers.left_out["without a label"] += 1
@@ -70,7 +70,3 @@ def _labels(value: Any, field: str, answers: Answers) -> list[Any]:
             return []
         answers.expect(given, (str, int), field, "a list of classes")
     return list(value)
-
-
-def _name(who: Any, answers: Answers) -> str | None:
-    return None if who is None else str(answers.expect(who, (str, int), "annotator", "a number or text"))

@@ -4,7 +4,6 @@ Choices, taxonomy, rating and pairwise results are labels. An annotation marked 
 its task and no answer; cancelled (skipped) ones are left out. Exports before version 1.0 have `completions`.
 """
 
-import datetime
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,7 +48,7 @@ def _read_annotation(annotation: Json, answers: Answers) -> None:
     about: dict[str, Any] = {
         "annotator": _who(annotation.get("completed_by"), answers),
         "seconds": _seconds(annotation.get("lead_time"), answers),
-        "created_at": _moment(annotation.get("created_at"), answers),
+        "created_at": answers.moment(annotation.get("created_at"), "created_at"),
         "pre_annotated": _pre_annotated(annotation.get("parent_prediction"), origins),
     }
     marks = any(str(result.get("type", "")).lower() not in _KEYS for result in annotation.get("result") or ())
@@ -100,17 +99,6 @@ def _who(completed_by: Any, answers: Answers) -> str | None:
 def _seconds(lead_time: Any, answers: Answers) -> float | None:
     seconds = answers.optional(lead_time, (int, float), "lead_time", "a number")
     return None if seconds is None else float(seconds)
-
-
-def _moment(created_at: Any, answers: Answers) -> str | None:
-    """Return when the answer was given; exports before 1.0 have seconds since 1970."""
-    if isinstance(created_at, int | float) and not isinstance(created_at, bool):
-        try:
-            return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
-        except (OverflowError, ValueError, OSError):
-            raise answers.error("created_at", "this is not a time in seconds since 1970") from None
-    found: str | None = answers.optional(created_at, str, "created_at", "text")
-    return found
 
 
 def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:

@@ -17,7 +17,7 @@ from ..sources.base import Guess, Source
 from ..sources.in_arrow import InArrow, Long
 
 UNKNOWN = "unknown"  # who gave an answer, where others have a name
-PI = ("annotator", "seconds", "trial", "hour", "pre_annotated")
+PI = ("annotator", "seconds", "changes", "interactions", "trial", "hour", "pre_annotated")
 _RESERVED = ("item", "label", "annotator", "y", "split", "truth")  # names that mean something in a table
 _FILE = r"(?i)^\S*\.(png|jpe?g|gif|bmp|webp|tiff?|ppm)(\?\S*)?$"
 _NAME = r"^\S*$"  # one word: a name, an address, a path

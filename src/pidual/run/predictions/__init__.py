@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...data import SPLITS as SPLITS
-from ...errors import RunError, UsageError
-from ..records.reading import DAMAGED
+from ...errors import UsageError
 from .columns import PREDICTIONS_COLUMNS
 from .columns import REASON_PARTS as REASON_PARTS
 from .columns import TOP_LABELS as TOP_LABELS
@@ -116,15 +115,7 @@ class Predictions:
     def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
         """Read a predictions.parquet, or only some of its columns."""
         frame, notes = read_with_notes(Path(path), columns, PREDICTIONS_COLUMNS)
-        labels = notes.categories
-        classes = labels["given_label"]
-        for name in ("predicted_label", "noise_label", "y", "consensus_label"):
-            if labels.get(name, classes)[: len(classes) if name == "y" else None] != classes:
-                raise RunError(f"{path} cannot be used: {name} has other classes than given_label; {DAMAGED}.")
-        if "row" in frame and not np.array_equal(frame["row"], np.arange(len(frame))):
-            raise RunError(f"{path} cannot be used: its rows are not numbered from 0 in order; {DAMAGED}.")
-        if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
-            raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
+        classes = notes.categories["given_label"]
         pi_columns = [c for c in notes.pi_columns if c in frame]
         return cls(frame, classes, pi_columns, has_input=notes.has_input)
 

@@ -82,8 +82,6 @@ def read_with_notes(
     if not text:
         raise RunError(f"{path} was not written by pidual; fit again.")
     notes = parse_record(path, text, TableNotes, place="schema metadata 'pidual'")
-    if len({*schema.names}) < len(schema.names):
-        raise RunError(f"{path} cannot be used: it has two columns of one name; {DAMAGED}.")
     for name in columns or ():
         if name not in schema.names:
             raise RunError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}.")
@@ -91,12 +89,8 @@ def read_with_notes(
     for name, column in expected.items():
         if name not in schema.names and column.required:
             raise RunError(f"{path} was not written by pidual or is damaged: it has no column {name!r}; fit again.")
-        if name not in schema.names:
-            continue
-        if column.kind == "label" and not notes.categories.get(name):
+        if name in schema.names and column.kind == "label" and not notes.categories.get(name):
             raise RunError(f"{path} was not written by pidual: it does not say what classes {name!r} has; fit again.")
-        if problem := _problem(pa.chunked_array([], schema.field(name).type), column):
-            raise RunError(f"{path} cannot be used: column {name!r} {problem}; {DAMAGED}.")
     with _readable(path):
         table = pq.read_table(path, columns=list(columns) if columns is not None else None)
         read = {}

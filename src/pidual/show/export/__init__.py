@@ -35,11 +35,11 @@ from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import with_sources, write_dataset
 from .label_sets import as_texts, edits_of_sets, long_sets, soft_sets
-from .label_studio import write_tasks
+from .label_studio import push_tasks, tasks_of, write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "argilla", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "push_tasks"]
 
 
 def export_run(
@@ -69,7 +69,7 @@ def export_run(
     if out.resolve() == Path(source.name).resolve():
         raise UsageError(f"{out} is the table itself; write to another file.")
     if to == "label-studio":
-        write_tasks(run, source, roles, out)
+        write_tasks(tasks_of(run, (source, roles)), out)
         return pd.DataFrame()
     changes = decide(run, sure)
     of_sets = source if isinstance(source, Long) and source.sets is not None else None

@@ -5,7 +5,7 @@ decided is a ground-truth annotation, which belongs to whoever imports it; such 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +13,69 @@ import numpy as np
 import pandas as pd
 
 from ...data import as_text, keys
+from ...data.label_studio_server import connected
 from ...data.reopen import item_columns
 from ...data.roles import Roles
 from ...data.sources import Source
+from ...errors import DataError, UsageError
+from ...errors.messages import quoted
 from ...files import replacing
 from ...run.files import RunFiles
 from .decide import reviewed_labels
 from .label_sets import by_answer, consensus_sets
 
 
-def write_tasks(
-    run: RunFiles,
-    source: Source,
-    roles: Roles,
-    out: Path,
-    *,
-    only: Sequence[str] | None = None,
-    more: Mapping[str, Sequence[Any]] | None = None,
-) -> None:
-    """Write a task for each item of a run.
+def write_tasks(tasks: Iterable[dict[str, Any]], out: Path) -> None:
+    """Write tasks to a JSON file."""
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for number, made in enumerate(tasks):
+            file.write(",\n " if number else "\n ")
+            json.dump(made, file, ensure_ascii=False, allow_nan=False)
+        file.write("\n]\n")
 
-    `run`: a finished run.
-    `source`, `roles`: its table.
-    `out`: the JSON file.
-    `only`: the items to write, in this order, instead of all.
+
+def push_tasks(run: RunFiles, table: tuple[Source, Roles], url: str, project: int, key: str) -> dict[str, int]:
+    """Write predictions, and what reviewers decided, to the tasks that a run was made of; count what was done.
+
+    What an earlier push of the run wrote is not written again; neither is a ground truth where a task has one.
+    """
+    tags = table[0].tags
+    if not tags or run.summary.label_sets is not None:
+        what = "Only a run with one class per item, fitted on the JSON of a project (`pidual data pull`), can be pushed"
+        raise UsageError(f"{what}: nothing else says which tasks its items are.")
+    with connected(url, project, key) as (client, content):
+        there = {str(task["id"]): task for task in json.loads(content)}
+        tasks = {str(task["data"]["pidual_item"]): task for task in tasks_of(run, table)}
+        found = {item: task for item, task in tasks.items() if item in there}
+        if not found:
+            raise UsageError(f"Project {project} has none of the tasks that the run was made of; check --project.")
+        known = {(each.task, each.model_version) for each in client.predictions.list(project=project)}
+        new = [{"task": int(item), **task["predictions"][0]} for item, task in found.items()]
+        new = [each for each in new if (each["task"], each["model_version"]) not in known]
+        batches = (new[start : start + 500] for start in range(0, len(new), 500))
+        taken = sum(client.projects.import_predictions(project, request=batch).created for batch in batches)
+        truths = {item: task["annotations"][0]["result"] for item, task in found.items() if "annotations" in task}
+        truths = {i: t for i, t in truths.items() if not any(a.get("ground_truth") for a in there[i]["annotations"])}
+        for item, result in truths.items():
+            client.annotations.create(id=int(item), result=result, ground_truth=True)
+    if taken != len(new):
+        what = f"Label Studio took {taken:,} of {len(new):,} predictions: not all classes of the run are choices of"
+        raise DataError(f"{what} {quoted(tags['from_name'])} in project {project} any more; add them there.")
+    counts = {"predictions_written": taken, "predictions_already_there": len(found) - len(new)}
+    return counts | {"ground_truths_written": len(truths), "tasks_deleted": len(tasks) - len(found)}
+
+
+def tasks_of(
+    run: RunFiles, table: tuple[Source, Roles], only: Sequence[str] | None = None, more: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a task for each item of a run.
+
+    `run`, `table`: a finished run, and its table.
+    `only`: the items, in this order, instead of all.
     `more`: further fields of these items, by name.
     """
+    source, roles = table
     rows, of_sets = run.predictions.frame.sort_values("row"), run.summary.label_sets is not None
     each = rows.groupby(rows["tagged_item" if of_sets else "item"].astype(str), sort=False)
     about = each.agg(row=("row", "first"), quality=("label_quality", "min"))
@@ -56,22 +93,18 @@ def write_tasks(
     fields = fields_of(source, roles, about["row"].to_numpy())
     tags = tags_of(source, list(fields))
     version = f"pidual {run.config.method} {run.summary.run_id}"
-    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write("[")
-        for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):
-            data = {name: values[number] for name, values in fields.items()}
-            data |= {"pidual_item": item, "label_quality": round(float(task["quality"]), 4)}
-            data |= {"given_labels": task["given"], **{name: values[number] for name, values in (more or {}).items()}}
-            score = round(float(task["consensus_quality"]), 4)
-            result = result_of("consensus", tags, task["consensus_label"])
-            prediction = {"model_version": version, "score": score, "result": [result]}
-            made: dict[str, Any] = {"data": data, "predictions": [prediction]}
-            if task["is_reviewed"]:
-                result = result_of("reviewed", tags, task["reviewed"])
-                made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
-            file.write(",\n " if number else "\n ")
-            json.dump(made, file, ensure_ascii=False, allow_nan=False)
-        file.write("\n]\n")
+    for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):
+        data = {name: values[number] for name, values in fields.items()}
+        data |= {"pidual_item": item, "label_quality": round(float(task["quality"]), 4)}
+        data |= {"given_labels": task["given"], **{name: values[number] for name, values in (more or {}).items()}}
+        score = round(float(task["consensus_quality"]), 4)
+        result = result_of("consensus", tags, task["consensus_label"])
+        prediction = {"model_version": version, "score": score, "result": [result]}
+        made: dict[str, Any] = {"data": data, "predictions": [prediction]}
+        if task["is_reviewed"]:
+            result = result_of("reviewed", tags, task["reviewed"])
+            made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
+        yield made
 
 
 def _about_sets(run: RunFiles, source: Source, roles: Roles, quality: "pd.Series[Any]") -> pd.DataFrame:
