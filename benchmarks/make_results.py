@@ -71,6 +71,17 @@ STEPS = {
     "gold": script("gold", 1, "evidence.md"),
     "judges": script("judges", 0.3, "llm_judges.md"),
     "pairs": script("pairs", 0.3, "pairs.md", options="benchmarks/results/pairs.json"),
+    "sets": Step(
+        (
+            "sets.py planted benchmarks/results/sets.json --seeds 2",
+            "sets.py crowd benchmarks/results/sets.json",
+            "sets.py scale benchmarks/results/sets.json --items 1000",
+            "sets.py parts benchmarks/results/sets.json --items 100000 --fitted 12",
+        ),
+        ("sets.json",),
+        0.3,
+        "multi_label.md",
+    ),
     "stress": script("stress", 0.5, "evidence.md", "stress.json", "stress.jsonl"),
     "stress_redrawn": script("stress", 0.5, "evidence.md", "stress_redrawn.json", options="--redraw 9,24,7,30"),
     "idle_pi": script("idle_pi", 1, "evidence.md"),

@@ -43,6 +43,7 @@ def pages(detection):
     return {
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
         "pairs.md": {"pairs": pairs_table(load("pairs"))},
+        "multi_label.md": sets_tables(load("sets")),
         "compared.md": {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
@@ -58,6 +59,32 @@ def pages(detection):
         },
         **method_results(crowds),
     }
+
+
+def sets_tables(rows):
+    """Lists of wrong labels of sets, on planted tables and a real crowd: a row for each method."""
+    planted, real = ([row for row in rows if row["part"] == part] for part in ("planted", "crowd"))
+    found = [
+        {
+            "": row["method"],
+            "precision": f"{100 * row['precision']:.0f}",
+            "recall": f"{100 * row['recall']:.0f}",
+            "rare tags": f"{100 * row['rare_precision']:.0f} / {100 * row['rare_recall']:.0f}",
+            "AUC": f"{row['auc']:.3f}",
+            "noise by class, off by": f"{row['class_noise_error']:.1f}",
+            "ticks everything: place": f"{row['all_place']:.1f}",
+            "never ticked, of 2": "" if row["never_found"] is None else f"{row['never_found']:.1f}",
+            "processor seconds": f"{row['processor_seconds']:.0f}",
+        }
+        for row in planted
+    ]
+    crowd = [
+        {"": row["method"], "mean AUC": f"{row['mean_auc']:.3f}"}
+        | {name: f"{auc:.2f}" for name, auc in row["by_class"].items()}
+        | {"processor seconds": f"{row['processor_seconds']:.0f}"}
+        for row in real
+    ]
+    return {"sets planted": markdown(pd.DataFrame(found)), "sets crowd": markdown(pd.DataFrame(crowd))}
 
 
 def pairs_table(rows):

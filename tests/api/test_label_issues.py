@@ -253,7 +253,7 @@ def test_what_cannot_be_judged_is_refused_in_one_sentence(labels, probs, words):
         ({"filter_by": "both"}, "leave filter_by out"),
         ({"rank_by_kwargs": {"adjust_pred_probs": True}}, "rank_by_kwargs is not used"),
         ({"confident_joint": np.eye(3)}, "confident_joint is not used"),
-        ({"multi_label": True}, "multi_label is not possible"),
+        ({"multi_label": True, "annotators": ["a"] * 300}, "multi_label has no annotators"),
         ({"return_indices_ranked_by": "luck"}, "must be one of label_quality, self_confidence"),
         ({"frac_noise": 2}, "frac_noise must be a share"),
         ({"num_to_remove_per_class": [1]}, "has 1 numbers and there are 3 classes"),
@@ -263,6 +263,58 @@ def test_what_cannot_be_judged_is_refused_in_one_sentence(labels, probs, words):
 def test_options_that_have_no_meaning_here(options, words):
     with pytest.raises(UsageError, match=words):
         find_label_issues(LABELS, PROBS, **options)
+
+
+def make_sets(n=300, k=4, seed=0):
+    """Lists of classes, some with a class added or dropped, and probabilities that do not sum to one."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random((n, k)) < np.linspace(0.5, 0.15, k)
+    p = 1 / (1 + np.exp(-(6 * truth - 3 + rng.normal(size=(n, k)))))
+    wrong = rng.random((n, k)) < 0.05
+    return [np.flatnonzero(row).tolist() for row in truth ^ wrong], p, wrong
+
+
+def test_rows_with_several_classes_are_judged_class_by_class():
+    labels, p, wrong = make_sets()
+    mask = find_label_issues(labels, p, multi_label=True)
+    assert mask.dtype == bool
+    assert mask.shape == (300,)
+    assert wrong.any(1)[mask].mean() > 0.9
+    assert mask[wrong.any(1)].mean() > 0.9
+    for by in ("self_confidence", "label_quality"):
+        ranked = find_label_issues(labels, p, multi_label=True, return_indices_ranked_by=by)
+        assert sorted(ranked) == np.flatnonzero(mask).tolist()
+    frame = find_label_issues(labels, p, multi_label=True, as_frame=True, classes=range(4))
+    found = frame[frame["is_label_issue"]]
+    assert wrong[found["row"], found["tag"].astype(int)].mean() > 0.9
+    assert [row["tag"] in labels[row["row"]] for row in frame.to_dict("records")] == frame["has_tag"].tolist()
+    named = [["abcd"[one] for one in several] for several in labels]
+    np.testing.assert_array_equal(find_label_issues(named, p, multi_label=True, classes=list("abcd")), mask)
+    few = find_label_issues(
+        labels, p, multi_label=True, num_to_remove_per_class=[[0, 1], [0, 0], [2, 0], [0, 0]], as_frame=True
+    )
+    few = few[few["is_label_issue"]]
+    assert sorted(zip(few["tag"].astype(int), few["has_tag"], strict=True)) == [(0, True), (2, False), (2, False)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([[0], 1, *[[2]] * 298], r"row 1 .* is not a list"),
+        ([[0], [9], *[[2]] * 298], r"row 1 .*9 is not a class; the classes are 0, 1, 2, 3"),
+        ([[0]], "labels has 1 rows and pred_probs has 300"),
+    ],
+)
+def test_lists_of_classes_that_cannot_be_read(labels, words):
+    with pytest.raises(DataError, match=words):
+        find_label_issues(labels, make_sets()[1], multi_label=True)
+
+
+def test_classes_whose_probabilities_say_nothing_are_named():
+    labels, p, _ = make_sets()
+    p[:, 1] = np.random.default_rng(1).random(300)
+    with pytest.warns(DataWarning, match=r"issues of 1 of 4 classes \(1\)"):
+        find_label_issues(labels, p, multi_label=True)
 
 
 def test_annotators_and_items_that_cannot_be():

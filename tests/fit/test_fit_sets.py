@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 
 from pidual import AnnotationTable, FitOptions, Inputs, UsageError, fit_table, judge
-from pidual.fit.label_sets import OPEN, _Learner
+from pidual.data import no_inputs
+from pidual.fit.label_sets import OPEN, _judge, _Learner
 from pidual.fit.prepare import prepare
 from pidual.learn.answers.model import fit_answer_model, likelihood
+from pidual.learn.engine import make_fabric
 
 pytestmark = pytest.mark.shapes_unchecked
 CLASSES = ["ant", "bee", "cod", "doe"]
@@ -56,6 +58,9 @@ def test_wrong_and_missing_labels_are_listed(fitted):
     assert issues["reason"][missing].str.contains(r"It should have \w+ \(").mean() > 0.9
     assert issues["reason"][~missing].str.contains(r"It should not have \w+ \(").mean() > 0.9
     assert abs(run.summary.noise.rate - wrong.mean()) < 0.06
+    report = (run.path / "report.html").read_text()
+    assert "Answers to a class" in report
+    assert "of all labels" not in report.split("How to read this")[0]
 
 
 def test_rows_that_are_left_out_are_counted_and_nothing_speaks_for_them(fitted):
@@ -107,6 +112,20 @@ def test_a_class_of_few_answers_has_the_skill_that_is_shared():
     _, slope = likelihood(fitted, few, log_p)
     pull = fitted.precision() * (fitted.flat() - learner.shared.flat())
     np.testing.assert_allclose(pull[:-1], slope.flat()[:-1], atol=0.02)  # where both balance
+
+
+def test_more_classes_than_a_byte_holds():
+    random = np.random.default_rng(0)
+    names = [f"c{number:03d}" for number in range(70)]
+    sets = [[names[69 - item % 2], *random.choice(names[:60], 2, replace=False)] for item in np.repeat(range(40), 3)]
+    frame = pd.DataFrame({"item": np.repeat(range(40), 3), "annotator": [*"abc"] * 40, "label": sets})
+    table = AnnotationTable.from_frame(frame, keep_ids=True)
+    job = prepare(table, no_inputs(), FitOptions())
+    learner, last = _Learner(job), len(table.sets.classes) - 1
+    found = _judge(learner.fit(last)[0], last, learner.job_of(last), make_fabric("cpu"))
+    assert set(found.scores.predicted) <= {2 * last, 2 * last + 1}
+    assert set(found.scores.shuffled_labels) <= {2 * last, 2 * last + 1}
+    assert found.posteriors.label.tolist() == [2 * last + 1] * 20
 
 
 def test_sets_are_judged_without_inputs_and_by_probabilities():

@@ -1,16 +1,18 @@
 """The call of cleanlab, `find_label_issues(labels, pred_probs)`: its arguments and results around `judge_given`."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..data.given import Given, read_given
+from ..data.given import Given, read_given, read_given_sets
 from ..data.probabilities import as_floats
 from ..errors import DataWarning, UsageError
+from ..errors.messages import listed
 from ..learn.answers.one_label import LEAST
 from ..run.predictions import Predictions
 from ..run.records.summary import Verdict
@@ -43,10 +45,10 @@ def find_label_issues(
     ----------
     labels : array (N,) or (N, A)
         Given labels: column numbers of `pred_probs`, or names of classes. For several annotators, one column each, with
-        -1, NaN or None where an annotator gave none.
+        -1, NaN or None where an annotator gave none. With `multi_label`, a list of lists: the classes of each row.
     pred_probs : array (N, K), memory map, DataFrame or path of a .npy file
         Probabilities of the classes for each row, from a classifier not trained on the row's label. A memory map is
-        read in parts.
+        read in parts. With `multi_label`, those of a row need not sum to one.
     return_indices_ranked_by : str, optional
         Return numbers of rows, worst first, instead of a mask: by "label_quality", or by cleanlab's "self_confidence",
         "normalized_margin" or "confidence_weighted_entropy".
@@ -57,11 +59,15 @@ def find_label_issues(
     frac_noise : float
         Share of the found labels to return: those of lowest quality.
     num_to_remove_per_class : sequence of int, optional
-        Instead: this many labels of lowest quality of each given class.
+        Instead: this many labels of lowest quality of each given class. With `multi_label`, two numbers for each
+        class: of rows without it, and with it.
     min_examples_per_class : int
         Leave at least this many labels of each class unmarked.
-    confident_joint, multi_label
+    confident_joint
         Not supported: an error if given.
+    multi_label : bool
+        Whether rows have several classes or none: a row looks wrong if any class should be in its set, or should not.
+        Each class is judged as a yes or no of its own.
     n_jobs, verbose
         Ignored, because the call takes seconds.
     classes : sequence, optional
@@ -72,6 +78,8 @@ def find_label_issues(
     as_frame : bool
         Return a frame instead: is_label_issue, label_quality, given_label, predicted_label, consensus_label, a row for
         each label in order. Labels of several annotators have the columns row and annotator too, and missing ones none.
+        With `multi_label`: row, tag, is_label_issue, label_quality and has_tag, a row for each class that a set has or
+        should have.
 
     Returns
     -------
@@ -88,17 +96,24 @@ def find_label_issues(
     >>> np.flatnonzero(find_label_issues(labels, pred_probs))
     array([3])
     """
-    _refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint, multi_label)
+    _refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint)
     if return_indices_ranked_by not in (None, *RANKINGS):
         raise UsageError(
             f"return_indices_ranked_by must be one of {', '.join(RANKINGS)} or None, not {return_indices_ranked_by!r}."
         )
     if not 0 <= frac_noise <= 1:
         raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
+    choose = partial(_choose, share=frac_noise, least=min_examples_per_class)
+    if multi_label:
+        if annotators is not None:
+            raise UsageError("multi_label has no annotators; judge sets of several people with read_table and judge.")
+        said, probs, names = read_given_sets(labels, pred_probs, classes)
+        found = _judge_sets(said, probs, names, num_to_remove_per_class, choose)
+        return _sets_as_cleanlab(*found, said, probs, names, return_indices_ranked_by, as_frame)
     given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
     predictions, summary = judge_given(given, reasons=False)
     _warn_of_verdict(summary.verdict)
-    chosen = _choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
+    chosen = choose(predictions, num_to_remove_per_class)
     if as_frame:
         return _as_cleanlab(given, predictions.with_issues(chosen))
     if return_indices_ranked_by is None:
@@ -109,9 +124,7 @@ def find_label_issues(
     return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
 
 
-def _refuse_cleanlab(
-    rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any, multi_label: bool
-) -> None:
+def _refuse_cleanlab(rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any) -> None:
     """Refuse what has no meaning here."""
     if filter_by != "auto":
         raise UsageError(
@@ -121,10 +134,6 @@ def _refuse_cleanlab(
         raise UsageError("rank_by_kwargs is not used: label_quality is relative to the class already; leave it out.")
     if confident_joint is not None:
         raise UsageError("confident_joint is not used: how classes are confused is estimated here; leave it out.")
-    if multi_label:
-        raise UsageError(
-            "multi_label is not possible: a row has one true class; judge each class as its own yes or no."
-        )
 
 
 def _warn_of_verdict(found: Verdict) -> None:
@@ -135,7 +144,9 @@ def _warn_of_verdict(found: Verdict) -> None:
         warnings.warn(text, DataWarning, stacklevel=3)
 
 
-def _choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:
+def _choose(
+    predictions: Predictions, per_class: Sequence[int] | None, *, share: float, least: int
+) -> NDArray[np.bool_]:
     """Choose the labels to return by what cleanlab's options say."""
     given, order = predictions.given, np.argsort(predictions.label_quality, kind="stable")
     k = len(predictions.classes)
@@ -179,3 +190,57 @@ def _as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
     if given.annotators is not None:
         found["row"], found["annotator"] = given.row, given.annotators
     return found
+
+
+# --- several labels of a row ---
+
+
+def _judge_sets(
+    said: NDArray[np.bool_],
+    probs: NDArray[Any],
+    names: list[Any],
+    per_class: Any,
+    choose: Callable[[Predictions, Any], NDArray[np.bool_]],
+) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Return which classes of which rows look wrong (N, K), and how likely each is right; warn of classes of no use."""
+    issue, quality, failed = np.zeros(said.shape, bool), np.ones(said.shape, np.float32), list[Any]()
+    if per_class is not None and len(per_class) != len(names):
+        raise UsageError(f"num_to_remove_per_class has {len(per_class)} entries and there are {len(names)} classes.")
+    for at, name in enumerate(names):
+        p = as_floats(np.asarray(probs[:, at])).astype(np.float64)
+        codes = said[:, at].astype(np.int64)
+        if not codes.any() or codes.all():
+            quality[:, at] = np.where(codes, p, 1 - p)
+            continue
+        given = Given(codes, (np.arange(len(codes)),), codes.shape, [f"no {name}", name], np.stack([1 - p, p], axis=1))
+        predictions, summary = judge_given(given, reasons=False)
+        failed += [name] if summary.verdict.status == "failed" else []
+        quality[:, at] = predictions.label_quality
+        issue[:, at] = choose(predictions, None if per_class is None else per_class[at])
+    if failed:
+        text = f"Do not use the issues of {len(failed)} of {len(names)} classes ({listed(failed, 5)})"
+        warnings.warn(f"{text}: their probabilities say nothing about their labels.", DataWarning, stacklevel=3)
+    return issue, quality
+
+
+def _sets_as_cleanlab(
+    issue: NDArray[np.bool_],
+    quality: NDArray[np.float32],
+    said: NDArray[np.bool_],
+    probs: NDArray[Any],
+    names: list[Any],
+    by: str | None,
+    as_frame: bool,
+) -> Any:
+    """Return a mask of rows, their numbers, or a frame; worst are rows whose classes are least likely all right."""
+    if as_frame:
+        row, tag = np.nonzero(said | issue)
+        columns = {"row": row, "tag": pd.Categorical.from_codes(tag, pd.Index(names))}
+        about = {"is_label_issue": issue, "label_quality": quality, "has_tag": said}
+        return pd.DataFrame(columns | {name: values[row, tag] for name, values in about.items()})
+    if by is None:
+        return issue.any(1)
+    rows = np.flatnonzero(issue.any(1))
+    p = as_floats(np.asarray(probs[rows])).astype(np.float64)
+    worth = quality[rows] if by == "label_quality" else np.where(said[rows], p, 1 - p)  # all of cleanlab's agree on two
+    return rows[np.argsort(np.log(np.maximum(worth, LEAST)).sum(1), kind="stable")]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..api.run import Run
 
 TABLES = ("csv", "parquet", "jsonl")
-ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torch": "pt2"}
+ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "argilla": "records.json", "onnx": "onnx", "torch": "pt2"}
 
 
 @click.command()
@@ -25,7 +25,7 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
     required=True,
     type=click.Choice([*TABLES, *ENDINGS]),
     help="csv, parquet, jsonl, hf: the table with wrong labels corrected, hf as a dataset of Hugging Face; "
-    "label-studio: tasks to check again; onnx, torch: the prediction network.",
+    "label-studio: tasks to check again; argilla: records with corrected responses; onnx, torch: the network.",
 )
 @click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
@@ -100,7 +100,7 @@ def export(
     with writing_file(out):
         found, sentence = _write(opened, out, beside, to, soft, least or 0.0, table)
     if least is not None:
-        about = _describe_sure(opened, least)
+        about = _describe_sure(opened, least, soft)
         found, sentence = found | about[0], f"{sentence}\n{about[1]}"
     click.echo(json.dumps({"out": str(out)} | found) if as_json else sentence)
 
@@ -109,7 +109,7 @@ def _beside(out: Path, to: str, soft: bool) -> Path | None:
     """Return the second file that is written, if any."""
     from ..show.export import changes_path
 
-    return changes_path(out) if to in (*TABLES, "hf") and not soft else None
+    return changes_path(out) if to in (*TABLES, "argilla", "hf") and not soft else None
 
 
 def _write(
@@ -135,7 +135,7 @@ def _write(
         "n_issues": n_issues,
     }
     if to == "label-studio":
-        return found, f"{out}: one task for each of {len(run.items):,} items, doubtful ones first"
+        return found, f"{out}: one task for each of {run.config.data.n_items:,} items, doubtful ones first"
     n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
     n_left = len(decide(run, sure)) - len(changes)
     sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"
@@ -152,13 +152,18 @@ def _write(
     return found, f"{sentence}\n{beside}: list of changes"
 
 
-def _describe_sure(run: "Run", least: float) -> tuple[dict[str, object], str]:
+def _describe_sure(run: "Run", least: float, soft: bool) -> tuple[dict[str, object], str]:
     """Count the items whose consensus is sure enough, and say how many of these are expected to be wrong."""
     from ..detect.sentences import percent
+    from ..show.export.label_sets import consensus_sets
 
-    quality = run.items["consensus_quality"].to_numpy("f8")
+    of_sets = run.summary.label_sets is not None
+    items, what = run.items, "pairs of item and class" if of_sets and not soft else "items"
+    if of_sets and soft:
+        items = consensus_sets(run)
+    quality = items["consensus_quality"].to_numpy("f8")
     sure = quality[quality >= least]
     wrong = float(1 - sure.mean()) if len(sure) else None
     expected = "" if wrong is None else f"; {percent(wrong)} of them are expected to be wrong"
-    counts = f"{len(sure):,} of {len(quality):,} items have a consensus that is at least {100 * least:.4g}% likely"
+    counts = f"{len(sure):,} of {len(quality):,} {what} have a consensus that is at least {100 * least:.4g}% likely"
     return {"n_sure": len(sure), "expected_wrong": wrong}, counts + expected

@@ -3,7 +3,7 @@
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -121,8 +121,11 @@ def _write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | No
     """Write tasks for Label Studio, in the order of the list."""
     from ..show.export import label_studio, open_table
 
-    asked = {}
+    asked: dict[str, list[Any]] = {}
     if "annotator" in listed:
         asked["pidual_ask"] = [None if name != name else str(name) for name in listed["annotator"].astype(object)]
     items = listed["item"].astype(str).tolist()
+    if run.summary.label_sets is not None:
+        pairs = run.predictions.frame.drop_duplicates("item").set_index("item").loc[items]
+        items, asked["pidual_ask_about"] = pairs["tagged_item"].astype(str).tolist(), pairs["tag"].astype(str).tolist()
     label_studio.write_tasks(label_studio.tasks_of(run, open_table(run, table), items, asked), out)

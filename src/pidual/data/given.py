@@ -111,6 +111,30 @@ def read_given(
     return Given(codes[places], places, array.shape, known, probs, who, names, name)
 
 
+def read_given_sets(
+    labels: Any, pred_probs: Any, classes: Sequence[Any] | None = None
+) -> tuple[NDArray[np.bool_], NDArray[Any], list[Any]]:
+    """Return which classes each row has (N, K), their probabilities and their names, from a list of lists."""
+    probs, columns, name = _probabilities(in_pandas(pred_probs))
+    names = list(classes or columns or range(probs.shape[1]))
+    check_columns(probs, names, name)
+    if len(labels) != len(probs):
+        raise DataError(f"labels has {len(labels):,} rows and {name} has {len(probs):,}; give as many in both.")
+    place = {one: at for at, one in enumerate(names)}
+    said = np.zeros(probs.shape, bool)
+    for row, several in enumerate(labels):
+        if isinstance(several, str) or not np.iterable(several):
+            raise DataError(
+                f"labels, row {row} (counted from 0), is not a list; with multi_label give one for each row."
+            )
+        for one in several:
+            if one not in place:
+                known = f"the classes are {listed(names, 10)}"
+                raise DataError(f"labels, row {row} (counted from 0): {quoted(one)} is not a class; {known}.")
+            said[row, place[one]] = True
+    return said, probs, names
+
+
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
     """Return the array, names of its columns where it has any, and what to call it."""
     if isinstance(given, str | Path):

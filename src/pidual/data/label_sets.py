@@ -30,7 +30,7 @@ from .sources.in_arrow import Long, OnlyRows
 LEFT_OUT = ("no ", "not ", "without ", "no: ")  # in front of a class that a set does not have
 NOT_CLASSES = "spans, boxes and numbers are not judged, only classes of whole items; docs/multi_label.md says what can"
 _WITH = " · "  # between item and class
-_SIGNS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+SIGNS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
 Ints = NDArray[np.int64]
 
@@ -79,18 +79,20 @@ class LabelSets:
             own["y"] = pd.Categorical.from_codes(
                 2 * label + np.asarray(self.true.tocsr()[rows, label]).ravel(), own["label"].categories
             )
-        own |= {"tagged_item": item, "tag": pd.Categorical.from_codes(label, pd.Index(self.classes))}
+        text = item.cat.rename_categories(str)  # also of items without a row here
+        own |= {"tagged_item": text, "tag": pd.Categorical.from_codes(label, pd.Index(self.classes))}
         return long.assign(item=pd.Categorical.from_codes(code, names), **own)
 
 
 class Judged(NamedTuple):
-    """What judgements are of: their source, its columns of labels, the sets of answers, and answer and code of each."""
+    """What judgements are of: a row for each answer, its columns of labels, its set, how it was read; whose each is."""
 
     source: Source
     columns: list[str]
     sets: LabelSets
+    read: Mapping[str, Any]
     answer: Ints
-    code: Ints
+    file_rows: Ints  # by answer, not by judgement
 
 
 def read_sets(
@@ -169,7 +171,9 @@ def judged_rows(source: Source, read: Mapping[str, Any], row: Ints, given: "pd.S
         Of each judgement, the row of the table and the label, with or without the class.
     """
     how: dict[str, Any] = {name: read.get(name) for name in ("labels", "same", "exact_labels")}
-    _, _, columns, skipped, sets = read_sets(source, read.get("label"), separator=read.get("label_separator"), **how)
+    answers, _, columns, skipped, sets = read_sets(
+        source, read.get("label"), separator=read.get("label_separator"), **how
+    )
     n = sets.said.shape[0] + (0 if skipped is None else len(skipped))
     is_answer = np.ones(n, bool)
     is_answer[[] if skipped is None else skipped] = False
@@ -181,7 +185,7 @@ def judged_rows(source: Source, read: Mapping[str, Any], row: Ints, given: "pd.S
     long = Long(source, row, {"label": pa.chunked_array([pa.array(given.astype(str), pa.large_string())])})
     long.guess, long.tags = source.guess, source.tags
     long.aliases = {other: column for other, column in source.aliases.items() if column in long}
-    long.sets = Judged(source, columns, sets, number[row], code)
+    long.sets = Judged(answers, columns, sets, read, number[row], np.flatnonzero(is_answer))
     return long
 
 
@@ -256,11 +260,11 @@ def _signs(source: Source, columns: list[str]) -> tuple[csc_matrix, NDArray[np.b
     for name, column in source.read(columns).items():
         found = keys(source, name, column)
         texts = [text.casefold() for text in as_text(found.names).to_pylist()]
-        if wrong := [text for text in texts if text not in _SIGNS]:
+        if wrong := [text for text in texts if text not in SIGNS]:
             row = int(np.flatnonzero(found.codes == texts.index(wrong[0]))[0])
             what = f"{source.place(row)}, column {quoted(name)}: {shown(name, wrong[0])} is not 0 or 1"
             raise DataError(f"{what}; write whether the answer has the class.")
-        parts.append(csc_matrix(np.array([*(_SIGNS[text] for text in texts), False])[found.codes][:, None]))
+        parts.append(csc_matrix(np.array([*(SIGNS[text] for text in texts), False])[found.codes][:, None]))
         lost.append(found.codes < 0)
     some, missing = np.any(lost, axis=0), np.all(lost, axis=0)
     if (gaps := np.flatnonzero(some & ~missing)).size:

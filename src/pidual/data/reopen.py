@@ -89,6 +89,12 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
     str, str
         The name of the column in the file, and in the source.
     """
+    if isinstance(source, Long) and source.sets is not None:  # rows of an answer are about its classes
+        of, columns = source.sets.source, source.sets.columns
+        for called, name in item_columns(of, roles):
+            if name not in columns and source.name_of(name) in source:
+                yield called, source.name_of(name)
+        return
     whole = source.of if isinstance(source, OnlyRows) else source
     if isinstance(whole, Long):
         named = {name: called for name, called in whole.fields.items() if not names_people(called)}

@@ -307,7 +307,14 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
     `checked`: of the labels that look wrong, those that are known to be, and those for which it is known.
     """
     accuracy = summary.valid_accuracy
-    found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
+    of = "all labels" if summary.label_sets is None else "the judged labels"
+    found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision, of)]
+    if (sets := summary.label_sets) is not None:
+        found.append(
+            f"A label is what a set says about one class. Judged are {count(sets.n_rows)} of these: about classes that "
+            f"some set of the item has, or may miss. Of the other {count(sets.n_left_out)}, about "
+            f"{count(sets.expected_missing)} should have the class."
+        )
     if summary.gold is not None:
         found += describe_gold(summary.gold)
     if summary.from_run is not None:
@@ -339,10 +346,10 @@ def _explain_decisions(about: FromRun) -> str:
     )
 
 
-def _explain_noise(n: int, n_issues: int, noise: float, precision: float | None) -> str:
+def _explain_noise(n: int, n_issues: int, noise: float, precision: float | None, of: str) -> str:
     """Explain how many labels are wrong, and how many of these are listed."""
     expected = round(noise * n)
-    start = f"An estimated {percent(noise)} of all labels are wrong, about {count(expected)} of them."
+    start = f"An estimated {percent(noise)} of {of} are wrong, about {count(expected)} of them."
     if not expected:
         return "By the model's estimate, hardly any label is wrong."
     if precision is not None and n_issues:

@@ -241,8 +241,8 @@ def _judge(fitted: ClosedFit, label: int, job: Job, fabric: Any) -> _Open:
     is_open = said | (yes >= OPEN)
     rows, items = np.flatnonzero(is_open[group]), np.flatnonzero(is_open)
     scores = answers.scores.take(rows)
-    for codes in (scores.predicted, scores.shuffled_labels):
-        codes += 2 * label
+    scores.predicted += 2 * label
+    scores.shuffled_labels = scores.shuffled_labels.astype(np.int32) + 2 * label
     found = answers.posteriors
     posteriors = Posteriors(
         2 * label + found.label[items],

@@ -48,6 +48,7 @@ class Answers:
         self._rows: dict[str, list[Json]] = {}  # by control
         self._truths: dict[str, dict[int, Any]] = defaultdict(dict)
         self._several: Counter[str] = Counter()  # answers of several labels, by control
+        self._empty: list[dict[str, Any]] = []  # answers without any
         self._contradicted: Counter[str] = Counter()
         self._item: Any = None
 
@@ -67,6 +68,11 @@ class Answers:
         rows = self._rows.setdefault(control, [])
         number = rows[-1]["answer"] + 1 if rows else 0
         rows += [{"record": len(self._records) - 1, "answer": number, "label": label, **about} for label in labels]
+
+    def add_empty(self, control: str | None, **about: Any) -> None:
+        """Add an answer without any label; only a control that takes several has such answers."""
+        self.left_out["without a label"] += 1
+        self._empty.append({"control": control, "record": len(self._records) - 1, "label": None, **about})
 
     def add_truth(self, control: str, labels: Sequence[Any]) -> None:
         """Add the clean label of the present record; one with several labels is none."""
@@ -127,7 +133,13 @@ class Answers:
     def source(self, label: str | None) -> Source:
         """Return the long table of the answers to one control, which must be named where there are several."""
         control = self._choose(label)
-        rows, records = as_columns(self.name, self._rows[control]).data, as_columns(self.name, self._records)
+        answered = self._rows[control]
+        if self._several[control]:
+            empty = [dict(row) for row in self._empty if row.pop("control") in (None, control)]
+            self.left_out.subtract({"without a label": len(empty)})
+            after = answered[-1]["answer"] + 1
+            answered = answered + [{"answer": after + number, **row} for number, row in enumerate(empty)]
+        rows, records = as_columns(self.name, answered).data, as_columns(self.name, self._records)
         number, items = np.asarray(rows.pop("record"), np.int64), records.data.pop("item")
         answers = np.asarray(rows.pop("answer"), np.int64)
         own: Json = {"item": items.take(pa.array(number)), "label": rows["label"]}
@@ -175,7 +187,7 @@ class Answers:
             "each label becomes a row, although an item has one class; --multi-label judges each class by itself"
         )
         notes = [
-            (self.left_out, f"annotations that are left out: {_counts(self.left_out)}"),
+            (self.left_out.total(), f"annotations that are left out: {_counts(self.left_out)}"),
             (several, f"answers with several labels: {several:,}; {one_class}"),
             (
                 contradicted,
@@ -189,4 +201,4 @@ class Answers:
 
 
 def _counts(counter: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {what}" for what, n in counter.items())
+    return ", ".join(f"{n:,} {what}" for what, n in counter.items() if n)

@@ -91,15 +91,17 @@ def _read_response(question: str, response: Json, suggested: Json, answers: Answ
     labels = _labels(value)
     if labels is None:
         answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
-    elif labels:
-        begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
-        answers.add(
-            question,
-            labels,
-            annotator=answers.who(response.get("user_id"), "user_id"),
-            created_at=answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
-            pre_annotated=begun or "no",
-        )
+        return
+    begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
+    about: dict[str, Any] = {
+        "annotator": answers.who(response.get("user_id"), "user_id"),
+        "created_at": answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
+        "pre_annotated": begun or "no",
+    }
+    if labels:
+        answers.add(question, labels, **about)
+    elif value is not None:
+        answers.add_empty(question, **about)
     else:
         answers.left_out["without a label"] += 1
 

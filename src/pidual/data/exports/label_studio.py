@@ -45,20 +45,22 @@ def _read_annotation(annotation: Json, answers: Answers) -> None:
             if control not in answers.tags:
                 answers.tags[control] = _tags(control, result)
             origins.append(result.get("origin"))
-    if not found:
+    about: dict[str, Any] = {
+        "annotator": _who(annotation.get("completed_by"), answers),
+        "seconds": _seconds(annotation.get("lead_time"), answers),
+        "created_at": answers.moment(annotation.get("created_at"), "created_at"),
+        "pre_annotated": _pre_annotated(annotation.get("parent_prediction"), origins),
+    }
+    marks = any(str(result.get("type", "")).lower() not in _KEYS for result in annotation.get("result") or ())
+    if not found and not marks and not annotation.get("ground_truth"):
+        answers.add_empty(None, **about)
+    elif not found:
         answers.left_out["without a label"] += 1
     for control, labels in found.items():
         if annotation.get("ground_truth"):
             answers.add_truth(control, labels)
         else:
-            answers.add(
-                control,
-                labels,
-                annotator=_who(annotation.get("completed_by"), answers),
-                seconds=_seconds(annotation.get("lead_time"), answers),
-                created_at=answers.moment(annotation.get("created_at"), "created_at"),
-                pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
-            )
+            answers.add(control, labels, **about)
 
 
 def _tags(control: str, result: Json) -> dict[str, str]:

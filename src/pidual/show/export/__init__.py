@@ -2,7 +2,9 @@
 
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
+label_sets      the same of answers that are sets of labels
 label_studio    tasks with predictions, doubtful items first
+argilla         records with corrected responses, and suggestions
 hugging_face    a dataset of Hugging Face
 network         the prediction network as ONNX or as a program of torch; it needs torch
 """
@@ -19,6 +21,7 @@ from ...data import keys, long_frame
 from ...data.roles import Roles
 from ...data.sources import Source
 from ...data.sources.csv_file import CsvFile
+from ...data.sources.in_arrow import Long
 from ...data.sources.json_lines import JsonLines
 from ...data.sources.parquet import ParquetFile
 from ...errors import UsageError
@@ -27,12 +30,14 @@ from ...files import replacing
 from ...files.spreadsheet import write_csv
 from ...run.files import RunFiles
 from ..table import open_table
+from .argilla import write_records
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
-from .hugging_face import write_dataset
+from .hugging_face import with_sources, write_dataset
+from .label_sets import as_texts, edits_of_sets, long_sets, soft_sets
 from .label_studio import push_tasks, tasks_of, write_tasks
 
-FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
+FORMATS = ("csv", "parquet", "jsonl", "label-studio", "argilla", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
 __all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "push_tasks"]
 
@@ -57,8 +62,6 @@ def export_run(
         raise UsageError(f"There is no format {quoted(to)} to export to; use one of {', '.join(FORMATS)}.")
     if not 0 <= sure <= 1:
         raise UsageError(f"sure must be between 0 and 1, not {sure}.")
-    if run.summary.label_sets is not None:
-        raise UsageError("Sets of labels are not written yet; predictions.parquet has what to add and to drop.")
     if (read := run.config.source.read) is not None and read.levels:
         raise UsageError("Ratings cannot be replaced by classes; export --soft has the classes of the items.")
     out = Path(out)
@@ -69,22 +72,32 @@ def export_run(
         write_tasks(tasks_of(run, (source, roles)), out)
         return pd.DataFrame()
     changes = decide(run, sure)
-    edits = _edits(source, roles, run, changes)
-    changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
-    made = [edit for edit in edits if edit is not None]
-    listed = changes
+    of_sets = source if isinstance(source, Long) and source.sets is not None else None
+    file = source.file if of_sets is None else of_sets.sets.source.file
+    in_place = to in _SAME and isinstance(file, _SAME[to]) and file.at.is_here
+    if of_sets is not None:
+        made = edits_of_sets(of_sets, changes) if in_place else []
+    else:
+        edits = _edits(source, roles, run, changes)
+        changes = changes[np.array([edit is not None for edit in edits], bool)]
+        made = [edit for edit in edits if edit is not None]
+    listed = changes = _described(source, roles, changes)
     if "table_row" in run.predictions.frame:
         listed = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
     with replacing(changes_path(out)) as listing:  # written first, so that both files are there in the end, or neither
         write_csv(listed, listing)
+        if in_place:
+            with replacing(out) as temporary:
+                _write_edited(file, made, temporary)
+            return listed
+        frame = _long(source, roles, run, changes) if of_sets is None else long_sets(of_sets, roles, changes)
         if to == "hf":
-            write_dataset(run, _long(source, roles, run, changes), changes, out)
+            write_dataset(run, frame if of_sets is not None else with_sources(run, frame, changes), out)
+        elif to == "argilla":
+            write_records(run, source, roles, frame, out)
         else:
             with replacing(out) as temporary:
-                if isinstance(source.file, _SAME[to]) and source.file.at.is_here:
-                    _write_edited(source.file, made, temporary)
-                else:
-                    _write_frame(_long(source, roles, run, changes), temporary, to)
+                _write_frame(frame, temporary, to, run)
     return listed
 
 
@@ -108,11 +121,12 @@ def export_soft(run: RunFiles, out: str | Path, to: str, *, sure: float = 0.0) -
     Returned: `item` and p_<class> for every class, in the order of the run's classes; with more than 20 classes,
         `top_1`, `top_1_probability` and so on of the five most likely ones, as a run keeps no more.
     """
-    items = run.items
-    posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
-    soft = items.loc[items["consensus_quality"].to_numpy(np.float64) >= sure, ["item", *posterior]]
+    items = run.items if run.summary.label_sets is None else soft_sets(run)
+    soft = items[items["consensus_quality"].to_numpy(np.float64) >= sure]
+    if run.summary.label_sets is None:
+        soft = soft[["item", *(name for name in items.columns if name.startswith(("p_", "top_")))]]
     with replacing(Path(out)) as temporary:
-        _write_frame(soft, temporary, to)
+        _write_frame(soft, temporary, to, run)
     return soft
 
 
@@ -163,9 +177,10 @@ def _long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) ->
     return frame
 
 
-def _write_frame(frame: pd.DataFrame, out: Path, to: str) -> None:
+def _write_frame(frame: pd.DataFrame, out: Path, to: str, run: RunFiles) -> None:
     if to == "csv":
-        write_csv(frame, out)
+        read = run.config.source.read
+        write_csv(as_texts(frame, None if read is None else read.label_separator), out)
     elif to == "parquet":
         frame.to_parquet(out, index=False)
     else:
@@ -177,12 +192,16 @@ def _write_parquet(file: ParquetFile, edits: list[Edit], out: Path) -> None:
     before: Any = pq.read_table(file.name)
     table = before
     for column in dict.fromkeys(edit.cell[1] for edit in edits):
-        mine = [edit for edit in edits if edit.cell[1] == column]
-        likes = list(dict.fromkeys([column, *(edit.like[1] for edit in mine)]))
+        mine = [(edit.cell[0], edit.like) for edit in edits if edit.cell[1] == column and edit.like is not None]
         place = table.schema.get_field_index(column)
         kind = table.schema.field(place).type
+        if new := {edit.cell[0]: edit.new for edit in edits if edit.cell[1] == column and edit.like is None}:
+            values = [new.get(row, value) for row, value in enumerate(before.column(column).to_pylist())]
+            table = table.set_column(place, table.schema.field(place), pa.array(values, kind))
+            continue
+        likes = list(dict.fromkeys([column, *(like[1] for _, like in mine)]))
         pool = pa.chunked_array([chunk for like in likes for chunk in before.column(like).cast(kind).chunks], kind)
         index = np.arange(len(table))
-        index[[edit.cell[0] for edit in mine]] = [likes.index(e.like[1]) * len(table) + e.like[0] for e in mine]
+        index[[row for row, _ in mine]] = [likes.index(like[1]) * len(table) + like[0] for _, like in mine]
         table = table.set_column(place, table.schema.field(place), pool.take(pa.array(index)))
     pq.write_table(table, out)

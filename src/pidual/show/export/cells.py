@@ -8,8 +8,9 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ...data import spelled_like
 from ...data.people import shown
@@ -21,12 +22,15 @@ Cell = tuple[int, str]  # record, counted from 0 without the header, and column
 
 
 class Edit(NamedTuple):
-    """Names a cell that is to be written like another one, and the labels that are expected in both."""
+    """Names a cell that is to be written like another one, and the labels that are expected in both.
+
+    Without another one, `new` is written: a text or a list. `old` is None where any cell is expected.
+    """
 
     cell: Cell
-    like: Cell
-    old: str
-    new: str
+    like: Cell | None
+    old: str | None
+    new: Any
 
 
 def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: list[Edit]) -> None:
@@ -49,7 +53,10 @@ def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: l
             raise DataError(f"{path} has no cell {quoted(column)} in the line {quoted(record)}; check the file.")
         return found.span()
 
-    _edit(path, out, lambda: _csv_records(path, len(columns), delimiter), span, _csv_label, edits)
+    def literal(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"' if re.search(rf'["\r\n{re.escape(delimiter)}]', text) else text
+
+    _edit(path, out, lambda: _csv_records(path, len(columns), delimiter), span, _csv_label, literal, edits)
 
 
 def edit_json_lines(path: Path, out: Path, edits: list[Edit]) -> None:
@@ -61,7 +68,8 @@ def edit_json_lines(path: Path, out: Path, edits: list[Edit]) -> None:
             raise DataError(f"{path} has no value {quoted(column)} in the line {quoted(record)}; check the file.")
         return found
 
-    _edit(path, out, lambda: _json_records(path), span, lambda raw: str(json.loads(raw)).strip(), edits)
+    literal = partial(json.dumps, ensure_ascii=False)
+    _edit(path, out, lambda: _json_records(path), span, lambda raw: str(json.loads(raw)).strip(), literal, edits)
 
 
 def _edit(
@@ -70,14 +78,15 @@ def _edit(
     records: Callable[[], Iterator[tuple[int | None, str]]],
     span: Callable[[str, str], tuple[int, int]],
     label: Callable[[str], str],
+    literal: Callable[[Any], str],
     edits: list[Edit],
 ) -> None:
     """Find how labels are written, then write; a cell with another label is an error."""
 
-    def found(record: str, cell: Cell, expected: str) -> tuple[int, int]:
+    def found(record: str, cell: Cell, expected: str | None) -> tuple[int, int]:
         start, end = span(record, cell[1])
         held = label(record[start:end])
-        if spelled_like([held], [expected])[held] != expected:
+        if expected is not None and spelled_like([held], [expected])[held] != expected:
             raise DataError(
                 f"{path}, record {cell[0] + 1}, column {quoted(cell[1])} holds {shown(cell[1], held)} where the run "
                 f"has {quoted(expected)}; give the table as it was."
@@ -87,7 +96,8 @@ def _edit(
     wanted: dict[int, dict[str, str]] = {}
     changes: dict[int, list[Edit]] = {}
     for edit in edits:
-        wanted.setdefault(edit.like[0], {})[edit.like[1]] = edit.new
+        if edit.like is not None:
+            wanted.setdefault(edit.like[0], {})[edit.like[1]] = edit.new
         changes.setdefault(edit.cell[0], []).append(edit)
     spelled: dict[Cell, str] = {}
     for number, record in records():
@@ -99,7 +109,10 @@ def _edit(
     with out.open("w", encoding="utf-8", newline="") as file:
         for number, record in records():
             mine = changes.pop(number, []) if number is not None else []
-            new = [(*found(record, edit.cell, edit.old), spelled[edit.like]) for edit in mine]
+            new = [
+                (*found(record, edit.cell, edit.old), spelled[edit.like] if edit.like else literal(edit.new))
+                for edit in mine
+            ]
             for start, end, text in sorted(new, reverse=True):
                 record = record[:start] + text + record[end:]
             file.write(record)

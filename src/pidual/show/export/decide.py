@@ -1,5 +1,7 @@
 """Decide which labels of a run change, and to what."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -35,3 +37,12 @@ def decide(run: RunFiles, sure: float = 0.0) -> pd.DataFrame:
     differs = found["given_label"].astype(str) != found["new_label"].astype(str)
     found = found[differs].sort_values("row", kind="stable")
     return found[[name for name in [*COLUMNS, "reason"] if name in found]].reset_index(drop=True)
+
+
+def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
+    """Return by item the class that reviewers decided on; not where decisions on an item contradict each other."""
+    reviews = read_decisions(run)
+    items = run.predictions.frame["item"].astype(str)
+    told = reviews.dropna(subset=["label"]).assign(item=lambda rows: items.loc[rows["row"]].to_numpy())
+    labels = told.groupby("item")["label"].agg(["first", "nunique"])
+    return labels.loc[labels["nunique"] == 1, "first"].astype(object)

@@ -17,26 +17,25 @@ INFO = "dataset_info.json"
 BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
 
 
-def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out: Path) -> None:
-    """Write a dataset: every column of the table, the label corrected, and where it came from.
+def write_dataset(run: RunFiles, frame: pd.DataFrame, out: Path) -> None:
+    """Write a dataset with the labels as classes.
 
     `run`: the run.
-    `frame`: its table, one row per annotation.
-    `changes`: what was changed, as `decide` has it.
+    `frame`: its table with corrected labels, one row per annotation; see `with_sources`.
     `out`: the directory.
     """
     try:
-        from datasets import ClassLabel, Dataset
+        from datasets import ClassLabel, Dataset, Sequence
     except ImportError as error:
         raise UsageError(
             f"A dataset of Hugging Face needs the package datasets ({error}); `pip install 'pidual[hf]'` installs it."
         ) from error
     if out.exists() and not (out / INFO).is_file():
         raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
-    names = [str(name) for name in run.predictions.classes]
+    names, of_sets = [str(name) for name in run.predictions.classes], run.summary.label_sets is not None
+    kind = Sequence(ClassLabel(names=names[1::2])) if of_sets else ClassLabel(names=names)
     with _without_progress_bars():
-        made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
-        made = made.cast_column("label", ClassLabel(names=names))
+        made = Dataset.from_pandas(frame, preserve_index=False).cast_column("label", kind)
         try:
             with replacing_folder(out) as new:
                 made.save_to_disk(str(new))

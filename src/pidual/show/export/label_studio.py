@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...data import as_text, keys
 from ...data.label_studio_server import connected
 from ...data.reopen import item_columns
 from ...data.roles import Roles
@@ -19,8 +20,9 @@ from ...data.sources import Source
 from ...errors import DataError, UsageError
 from ...errors.messages import quoted
 from ...files import replacing
-from ...run.decisions import read_decisions
 from ...run.files import RunFiles
+from .decide import reviewed_labels
+from .label_sets import by_answer, consensus_sets
 
 
 def write_tasks(tasks: Iterable[dict[str, Any]], out: Path) -> None:
@@ -74,17 +76,21 @@ def tasks_of(
     `more`: further fields of these items, by name.
     """
     source, roles = table
-    rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
-    each = rows.groupby(rows["item"].astype(str), sort=False)
+    rows, of_sets = run.predictions.frame.sort_values("row"), run.summary.label_sets is not None
+    each = rows.groupby(rows["tagged_item" if of_sets else "item"].astype(str), sort=False)
     about = each.agg(row=("row", "first"), quality=("label_quality", "min"))
-    about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
-    items = run.items.set_index(run.items["item"].astype(str))
-    about = about.join(items[["consensus_label", "consensus_quality"]])
-    about["reviewed"] = _reviewed_labels(run)
+    if of_sets:
+        source, roles = by_answer(source, roles)
+        about = _about_sets(run, source, roles, about["quality"])
+    else:
+        about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
+        items = run.items.set_index(run.items["item"].astype(str))
+        about = about.join(items[["consensus_label", "consensus_quality"]])
+        about["reviewed"] = reviewed_labels(run)
     about = about.assign(is_reviewed=about["reviewed"].notna()).sort_values(["is_reviewed", "quality"], kind="stable")
     if only is not None:
         about = about.loc[list(only)]
-    fields = _fields(source, roles, about["row"].to_numpy())
+    fields = fields_of(source, roles, about["row"].to_numpy())
     tags = tags_of(source, list(fields))
     version = f"pidual {run.config.method} {run.summary.run_id}"
     for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):
@@ -92,7 +98,7 @@ def tasks_of(
         data |= {"pidual_item": item, "label_quality": round(float(task["quality"]), 4)}
         data |= {"given_labels": task["given"], **{name: values[number] for name, values in (more or {}).items()}}
         score = round(float(task["consensus_quality"]), 4)
-        result = result_of("consensus", tags, str(task["consensus_label"]))
+        result = result_of("consensus", tags, task["consensus_label"])
         prediction = {"model_version": version, "score": score, "result": [result]}
         made: dict[str, Any] = {"data": data, "predictions": [prediction]}
         if task["is_reviewed"]:
@@ -101,20 +107,30 @@ def tasks_of(
         yield made
 
 
-def _reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
-    """Return by item the class that reviewers decided on; not where decisions on an item contradict each other."""
-    reviews = read_decisions(run)
-    items = run.predictions.frame["item"].astype(str)
-    told = reviews.dropna(subset=["label"]).assign(item=lambda rows: items.loc[rows["row"]].to_numpy())
-    labels = told.groupby("item")["label"].agg(["first", "nunique"])
-    return labels.loc[labels["nunique"] == 1, "first"].astype(object)
+def _about_sets(run: RunFiles, source: Source, roles: Roles, quality: "pd.Series[Any]") -> pd.DataFrame:
+    """Return the same of sets; decisions are in the consensus, as reviewers have seen single classes of an item."""
+    sets = source.sets.sets  # type: ignore[attr-defined]
+    said, names = sets.said.tocsr(), np.array(sets.classes, object)
+    texts = [", ".join(names[part]) for part in np.split(said.indices, said.indptr[1:-1])]
+    rows = pd.DataFrame({"item": names_of(source, roles), "row": range(len(texts)), "given": texts})
+    about = rows.groupby("item", sort=False).agg(row=("row", "first"), given=("given", " | ".join))
+    found = consensus_sets(run)[["consensus_label", "consensus_quality"]]
+    return about.join(quality).join(found).fillna({"quality": 1.0}).assign(reviewed=None)
 
 
-def result_of(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
-    """Write a label as a result of the control that it belongs to."""
-    value: dict[str, Any] = {"choices": [label]}
+def names_of(source: Source, roles: Roles) -> Any:
+    """Return the item of every row."""
+    name = roles.item or ""
+    held = keys(source, name, source.read([name])[name])
+    return np.array(as_text(held.names).to_pylist(), object)[held.codes]
+
+
+def result_of(name: str, tags: Mapping[str, str], given: Any) -> dict[str, Any]:
+    """Write a label, or a list of some, as a result of the control that it belongs to."""
+    labels = given if isinstance(given, list) else [str(given)]
+    label, value = "".join(labels[:1]), dict[str, Any](choices=labels)
     if tags["type"] == "taxonomy":
-        value = {"taxonomy": [label.split(" / ")]}
+        value = {"taxonomy": [one.split(" / ") for one in labels]}
     elif tags["type"] == "rating":
         value = {"rating": int(float(label)) if float(label).is_integer() else float(label)}
     elif tags["type"] == "pairwise":
@@ -122,7 +138,7 @@ def result_of(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
     return {"id": name, **tags, "value": value}
 
 
-def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
+def fields_of(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
     """Return what is known about the items, each by one of its rows."""
     return {
         called: [_plain(value) for value in pd.Series(source.read([name])[name].to_pandas()).astype(object).iloc[rows]]

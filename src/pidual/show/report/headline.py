@@ -74,18 +74,26 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
     """Key figures, each with what it is."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
     noise, consensus, data = summary.noise, summary.consensus, run.config.data
+    sets = summary.label_sets
+    labels, all_labels, items = ("Labels", "all labels", "items")
+    if sets is not None:
+        labels, all_labels, items = "Answers to a class", "these answers", "pairs of item and class"
     tiles = [
-        ("Labels", count(n), f"of {count(data.n_items)} items, {count(data.n_classes)} classes"),
-        ("Look wrong", count(n_issues), f"flagged: {percent(n_issues / n if n else None)} of all labels"),
+        (
+            labels,
+            count(n),
+            f"of {count(data.n_items)} items, {count(data.n_classes if sets is None else sets.n_classes)} classes",
+        ),
+        ("Look wrong", count(n_issues), f"flagged: {percent(n_issues / n if n else None)} of {all_labels}"),
         (
             "Estimated noise",
             percent(noise.rate),
-            f"of all labels are wrong; range {between(noise.low, noise.high)}",
+            f"of {all_labels} are wrong; range {between(noise.low, noise.high)}",
         ),
         (
             "Consensus",
             percent(consensus.accuracy),
-            f"of the items have the right one; range {between(consensus.low, consensus.high)}",
+            f"of the {items} have the right one; range {between(consensus.low, consensus.high)}",
         ),
     ]
     precision, accuracy = summary.detection.expected_precision, summary.valid_accuracy

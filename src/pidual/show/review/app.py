@@ -131,6 +131,7 @@ class Review:
             "n_resting": int(suspects.resting.sum()),
             "has_annotators": suspects.people is not None,
             "has_inputs": suspects.has_inputs,
+            "of_sets": suspects.of_sets,
             "classes": suspects.classes,
         }
         return JSONResponse(about)
@@ -168,6 +169,8 @@ class Review:
         given, code = int(suspects.given[suspects.place[sent.row]]), sent.label
         if sent.decision == "change" and (code is None or not 0 <= code < len(suspects.classes) or code == given):
             raise HTTPException(400, "label must be the number of a class other than the given one.")
+        if sent.decision == "change" and suspects.of_sets and code != given ^ 1:
+            raise HTTPException(400, "label must be the same class, added or dropped.")
         if sent.decision != "change" and code is not None:
             raise HTTPException(400, "label must be null unless the decision is change.")
         code = given if sent.decision == "keep" else code

@@ -77,6 +77,7 @@ class Suspects:
         self.sample = self.place[first_answers(run, read, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested = read.suggested[self.order]
+        self.of_sets = run.summary.label_sets is not None
         self.has_inputs = run.config.data.x != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)

@@ -5,7 +5,7 @@ const MATCHES = 50; // classes that are listed at a time
 const WAIT = 60_000; // milliseconds for a reply
 const FIELDS = ["show", "class", "annotator", "low", "high", "resting", "everything"];
 const at = id => document.getElementById(id);
-const state = { token: "", reviewer: "", classes: [], hasInputs: true, current: null, busy: false, selected: 0, matches: [] };
+const state = { token: "", reviewer: "", classes: [], hasInputs: true, ofSets: false, current: null, busy: false, selected: 0, matches: [] };
 
 // --- the server ---
 
@@ -199,8 +199,10 @@ function showLabel(label, focus) {
   showItem(label);
   showSaid(label);
   put("keep-label", short(state.classes[label.given], 40));
-  put("take-label", short(state.classes[label.suggested], 40));
-  at("take").disabled = label.suggested === label.given;
+  const drops = label.given % 2 === 1; // of sets: classes come in pairs, without and with
+  put("take-word", !state.ofSets ? "Take" : drops ? "Drop" : "Add");
+  put("take-label", short(state.classes[state.ofSets ? label.given | 1 : label.suggested], 40));
+  at("take").disabled = taken(label) === label.given;
   if (focus) at("label").focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
@@ -289,6 +291,9 @@ function left({ sample, undecided }) {
   return sample && sample.decided < sample.total ? sample.total - sample.decided : undecided;
 }
 
+// What the key T takes: the consensus or, of a set, the class added or dropped.
+const taken = label => (state.ofSets ? label.given ^ 1 : label.suggested);
+
 function take(label) {
   if (!state.current) return;
   if (label === state.current.given) decide("keep");
@@ -311,8 +316,8 @@ function undo() {
 
 const ACTIONS = {
   keep: () => decide("keep"),
-  take: () => { if (state.current && state.current.suggested !== state.current.given) take(state.current.suggested); },
-  other: () => openChoice(),
+  take: () => { if (state.current && taken(state.current) !== state.current.given) take(taken(state.current)); },
+  other: () => { if (!state.ofSets) openChoice(); },
   unsure: () => decide("unsure"),
   skip: () => working(() => load(state.current ? state.current.place + 1 : 0)),
   back: () => working(() => load(state.current ? state.current.place : 0, true)),
@@ -412,6 +417,8 @@ function start() {
     const about = await ask("about");
     state.classes = about.classes;
     state.hasInputs = about.has_inputs;
+    state.ofSets = about.of_sets;
+    at("other").hidden = at("other-key").hidden = state.ofSets;
     put("run", about.run);
     document.title = `Review · ${about.run}`;
     at("by").hidden = !about.has_annotators;
