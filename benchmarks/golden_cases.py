@@ -255,6 +255,16 @@ def judged(case):
     case.record("repr", found)
 
 
+def judged_in_parts(case):
+    """New answers judged in two parts, which add up."""
+    run, frame, x = pidual.Run.open("run"), pd.read_csv("labels.csv"), np.load("x.npy")
+    parts = [run.judge(frame[at::2].reset_index(drop=True), x, as_arrow=True) for at in (0, 1)]
+    case.record("first part", parts[0].to_pandas())
+    totals = pidual.merge(parts)
+    case.record("totals", f"{totals!r} {totals.noise}")
+    case.record("annotators", totals.annotators)
+
+
 def run_in_python(case):
     """What a Run gives."""
     run = pidual.Run.open("run")
@@ -404,6 +414,16 @@ CASES = {
         "fit labels.csv -q --no-x --pi annotator,seconds --out run",
         "detect run --json",
         "export run --to csv --soft",
+    ],
+    "new answers": [
+        f"{FIT} --truth truth.csv --out run",
+        "judge run labels.csv --x x.npy",
+        "judge run labels.csv --x x.npy --json --fail-over 5%",
+        "judge run labels.parquet --x x.npy -q --out judged.parquet",
+        judged_in_parts,
+        "judge run one_each.csv --x x.npy",
+        f"{TRAIN} --method pi_dual --out trained",
+        "judge trained labels.jsonl --x x.npy --out judged.csv",
     ],
     "no x, nothing known": ["fit one_each.csv -q --no-x --out run"],
     "probabilities": ["fit labels.csv -q --probs probs.npy --pi annotator,seconds --out run", "predict run probs.npy"],

@@ -133,7 +133,7 @@ def fit(data, seed, truth=None, answers=None):
     results = assess(job, fitted, fabric)
     with using_threads(job.threads):
         test = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
-    return results, test, fitted.method.learned.model
+    return results, test, fitted.method.learned.judge.model
 
 
 def first_of(function, *arguments):

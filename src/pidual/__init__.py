@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .data.datasets import load_dataset
     from .data.datasets.synthetic import make_crowd
+    from .detect.totals import merge
     from .errors import DataError, DataWarning, DivergedError, PidualError, RunError, TooManyIssues, UsageError
     from .fit.options import FitOptions
     from .learn.engine import Callback, Interrupted
@@ -56,6 +57,7 @@ _HOMES = {
     "load_dataset": "data.datasets",
     "load_inputs": "data",
     "make_crowd": "data.datasets.synthetic",
+    "merge": "detect.totals",
     "read_table": "data",
 }
 
@@ -88,6 +90,7 @@ __all__ = [
     "load_dataset",
     "load_inputs",
     "make_crowd",
+    "merge",
     "read_table",
 ]
 

@@ -120,7 +120,7 @@ def test_given_probabilities_are_predicted_as_held_out_answers_ask_for(files):
     """The exponent of each, and what is added for each class, are those of the fit."""
     assert fit(files, "--probs", files / "p.npy")[0] == 0
     run, p = pidual.Run(files / "run"), np.load(files / "p.npy").astype(np.float64)
-    learned = run.load().learned
+    learned = run.load().learned.judge
     said = run.predict(files / "p.npy").filter(regex="^p_")
     np.testing.assert_allclose(said, np.exp(learned.log_f(np.log(p))), atol=1e-6)
     some = run.predict(p[[7, 3]].astype(np.float32)).filter(regex="^p_")
@@ -135,7 +135,7 @@ def test_given_probabilities_are_predicted_as_held_out_answers_ask_for(files):
 def test_what_was_learned_about_answers_is_in_the_run(files, options, monkeypatch):
     monkeypatch.chdir(files)
     assert fit(files, *options)[0] == 0
-    learned = pidual.Run(files / "run").load().learned
+    learned = pidual.Run(files / "run").load().learned.judge
     (record,) = pidual.Run(files / "run").summary.model_selection
     assert (learned.temper.tau, learned.temper.sharpness) == (record.tau, record.sharpness)
     assert np.exp(learned.log_share).sum() == pytest.approx(1)

@@ -124,8 +124,8 @@ def test_a_run_is_read_back(crowd, tmp_path):
     table, inputs = read_table(crowd / "split.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
     run = fit_table(table, inputs, tmp_path / "run")
     method, _ = load_method(run)
-    assert method.learned.temper.tau == run.summary.model_selection[0].tau
-    assert method.design.n_annotators >= 6
+    assert method.learned.judge.temper.tau == run.summary.model_selection[0].tau
+    assert method.learned.design.n_annotators >= 6
     selected, last = (run.predict(inputs.array, weights=which) for which in ("selected", "last"))
     pd.testing.assert_frame_equal(selected, last)
     pd.testing.assert_frame_equal(selected, type(run).open(crowd / "run").predict(inputs.array))

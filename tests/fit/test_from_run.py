@@ -201,7 +201,7 @@ def test_the_answer_model_begins_where_that_of_the_run_before_ended(folder, monk
     code, _, err = run_cli(["fit", "--from", "first", "-q"])
     assert code == 0, err
     (start,) = began
-    for name, value in vars(Run.open("first").load().learned.model).items():
+    for name, value in vars(Run.open("first").load().learned.judge.model).items():
         np.testing.assert_array_equal(getattr(start, name), value)
     assert Run.open("first-2").config.source.warm_start
 

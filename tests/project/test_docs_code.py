@@ -37,6 +37,11 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "fit labels.csv --probs pred_probs.npy": 0,
         "fit labels.csv --no-x --out runs/no_x": 0,
     },
+    "docs/new_answers.md": {
+        "fit labels.csv --x features.npy --pi annotator,seconds": 0,
+        "judge runs/labels today.csv --x today.npy --out judged.csv": 0,
+        "judge runs/labels today.csv --x today.npy --fail-over 5%": 3,
+    },
     "docs/paper/benchmark.md": {"benchmark --list": 0},
     "docs/bring_your_labels.md": {
         "fit export.json": 0,
@@ -49,6 +54,7 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "next runs/judgements --gold 100 --out gold.csv": 0,
     },
 }
+READS = {"docs/new_answers.md"}  # pages whose code reads what their first call writes
 WRITES = {"docs/llm_judges.md"}  # pages whose code writes the files that their calls read
 
 
@@ -61,9 +67,16 @@ def names(tmp_path, monkeypatch):
     frame = crowd.frame[["item", "label", "annotator", "seconds"]]
     pred_probs = np.full((60, 3), 0.1)
     pred_probs[crowd.frame["item"], crowd.frame["y"]] = 0.8
-    frame.to_csv("labels.csv", index=False)
+    for name in ("labels", "today"):
+        frame.to_csv(f"{name}.csv", index=False)
     labels = frame.drop_duplicates("item").sort_values("item")["label"].to_numpy()
-    for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs, "y": labels}.items():
+    for name, array in {
+        "features": crowd.x,
+        "today": crowd.x,
+        "new": crowd.x_test,
+        "pred_probs": pred_probs,
+        "y": labels,
+    }.items():
         np.save(f"{name}.npy", array)
     write_json(tmp_path / "export.json", review_tasks(40))
     wide = frame.pivot_table(index="item", columns="annotator", values="label", observed=True).add_prefix("rater_")
@@ -71,7 +84,14 @@ def names(tmp_path, monkeypatch):
     write_key(tmp_path)
     (tmp_path / "data").mkdir()
     of_rows = {"X": crowd.x[frame["item"]], "y": frame["label"].to_numpy()}
-    return of_rows | {"X_new": crowd.x_test, "frame": frame, "table": frame, "pred_probs": pred_probs, "labels": labels}
+    return of_rows | {
+        "x": crowd.x,
+        "X_new": crowd.x_test,
+        "frame": frame,
+        "table": frame,
+        "pred_probs": pred_probs,
+        "labels": labels,
+    }
 
 
 RUN_ELSEWHERE = re.compile(r"README|/start_")  # by test_readme.py and the tests of the Start pages
@@ -81,6 +101,8 @@ RUN_ELSEWHERE = re.compile(r"README|/start_")  # by test_readme.py and the tests
     "page", [page for page, text in PAGES.items() if "```python" in text and not RUN_ELSEWHERE.search(page)]
 )
 def test_every_python_block_runs(page, names):
+    if page in READS:
+        run_cli(arguments(next(iter(RUN[page]))))
     run_blocks(page, names)
 
 

@@ -37,5 +37,6 @@ def test_the_public_names_are_these():
         "load_dataset",
         "load_inputs",
         "make_crowd",
+        "merge",
         "read_table",
     ]

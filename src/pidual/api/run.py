@@ -32,12 +32,14 @@ from ..files import write_json
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
 from ..run.lifecycle import locked
-from ..run.predictions import write_frame
+from ..run.predictions import arrow_reader, write_frame
 from ..run.records.reading import file_digest, seal
 from ..run.records.summary import GoldEstimates
 from ..show.report import build_report
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..data.embedding import Embedder, Progress
     from ..learn.methods import Method
 
@@ -114,6 +116,21 @@ class Run(RunFiles):
             )
         ]
         return pd.Series(words, index=kept["row"], dtype="str").groupby(level=0).agg("; ".join)
+
+    @property
+    def predictions_arrow(self) -> "pa.RecordBatchReader":
+        """Return a reader of predictions.parquet for anything that speaks Arrow; it holds some rows at a time."""
+        return arrow_reader(self.checked("predictions.parquet"))
+
+    @property
+    def items_arrow(self) -> "pa.RecordBatchReader":
+        """Return a reader of items.parquet, in the same way."""
+        return arrow_reader(self.checked("items.parquet"))
+
+    @property
+    def annotators_arrow(self) -> "pa.RecordBatchReader":
+        """Return a reader of annotators.parquet, in the same way; an error where annotators are not known."""
+        return arrow_reader(self.checked("annotators.parquet"))
 
     def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
         """List the items where one more answer helps most, and whom to ask; see `detect.next_answers`.
@@ -214,3 +231,56 @@ class Run(RunFiles):
             self.trained[weights] = load_method(self, weights)
         how: dict[str, Any] = {"accelerator": accelerator, "embed": embed, "progress": progress}
         return predict_inputs(self.trained[weights], self.model, X, **how)
+
+    def judge(
+        self,
+        table: Any,
+        x: Any = None,
+        *,
+        item: str | None = None,
+        label: str | None = None,
+        annotator: str | None = None,
+        key_file: str | Path | None = None,
+        as_arrow: bool = False,
+        embed: "Embedder | None" = None,
+        progress: "Progress | None" = None,
+    ) -> Any:
+        """Judge new answers by this run, without a new fit: by its classifier, its annotators and its cut-off.
+
+        What is said about an answer depends on the run and on the answers to its item alone, without state or seed: to
+        judge a table in parts gives the rows of the whole, if all answers to an item are in one part.
+
+        Parameters
+        ----------
+        table : path, AnnotationTable, DataFrame or object with `__arrow_c_stream__`
+            Answers, with the PI columns of the run. Annotators whom it does not know count as the average of those it
+            knows; a label that is none of its classes is an error.
+        x : path or array, optional
+            Inputs (or given probabilities) of the kind the run was fitted with; not for a run without inputs, nor where
+            inputs are columns of the table.
+        item, label, annotator : str, optional
+            Columns of the table; by default those of the table of the run, or of the usual names.
+        key_file : path, optional
+            Key of the pseudonyms of the run; by default that beside the table, or that of the table of the run.
+        as_arrow : bool
+            Return a pyarrow.Table, of the same schema for every batch.
+        embed, progress
+            As for `predict`.
+
+        Returns
+        -------
+        DataFrame or pyarrow.Table
+            A row for every row with an answer: the columns of predictions.parquet. Of the reasons there are those that
+            need no other item. `row` counts from 0 in each batch, `table_row` is the row of the table given; `wrong`,
+            `wrong_if_shared` and `wrong_if_independent` are what `pidual.merge` estimates the noise from.
+        """
+        from ..fit.new_answers import judge_table
+
+        columns = {"item": item, "label": label, "annotator": annotator}
+        if "selected" not in self.trained:
+            from ..fit.load_model import load_method
+
+            self.trained["selected"] = load_method(self)
+        how: dict[str, Any] = {"columns": columns, "key_file": key_file, "embed": embed, "progress": progress}
+        judged = judge_table(self, self.trained["selected"], table, x, **how)
+        return judged.to_arrow() if as_arrow else judged.frame

@@ -173,7 +173,8 @@ def _learned(
 def _around_module(folder: Path, stored: Model, module: Any) -> Method:
     """Return the method in a folder around a network of the user's own."""
     spec = Spec(**asdict(stored.spec))
-    method = method_maker(stored.method, stored.method_options, spec, lambda: made_by(module), twice=True)()
+    how: dict[str, Any] = {"twice": True, "answers": stored.answers}
+    method = method_maker(stored.method, stored.method_options, spec, lambda: made_by(module), **how)()
     weights = {name.removeprefix("method."): value for name, value in load_tensors(folder / WEIGHTS).items()}
     if wrong := shape_mismatch(method.state_dict(), weights):
         raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")

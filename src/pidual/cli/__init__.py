@@ -22,6 +22,7 @@ from . import (
     doctor,
     export,
     fit,
+    judge,
     methods,
     next_answers,
     pairs,
@@ -90,7 +91,7 @@ def cli() -> None:
 
 for command in (
     *(annotators.annotators, benchmark.benchmark, data.data, demo.demo, detect.detect, detect.report, doctor.doctor),
-    *(export.export, fit.fit, methods.methods, next_answers.next_answers, pairs.pairs),
+    *(export.export, fit.fit, judge.judge, methods.methods, next_answers.next_answers, pairs.pairs),
     *(predict.predict, review.review),
     sweep.sweep,
 ):

@@ -170,12 +170,7 @@ def _find_empty(source: Source, name: str, column: Any, *, warn: bool) -> NDArra
 
     Words that may mean a missing value or a class, such as 'None', are left to `complete`.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    empty = column.is_null(nan_is_null=pa.types.is_floating(column.type))
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        empty = pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(column), value_set=pa.array(EMPTY, column.type)))
-    skipped = np.flatnonzero(empty.to_numpy())
+    skipped = np.flatnonzero(are_empty(column))
     if not len(skipped) or len(skipped) == len(column):
         return None
     if warn:
@@ -185,6 +180,17 @@ def _find_empty(source: Source, name: str, column: Any, *, warn: bool) -> NDArra
         text = f"{source.name}: {rows} skipped (first: {first}, column {name!r}){wide or '.'}"
         warnings.warn(text, DataWarning, stacklevel=5)
     return skipped
+
+
+def are_empty(column: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing for sure."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    empty = column.is_null(nan_is_null=pa.types.is_floating(column.type))
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        empty = pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(column), value_set=pa.array(EMPTY, column.type)))
+    found: NDArray[np.bool_] = empty.to_numpy()
+    return found
 
 
 def complete(source: Source, name: str, column: Any, what: str) -> Keys:

@@ -43,37 +43,12 @@ def describe_annotators(
         return None
     who, right, classes = predictions.annotator.astype(np.int64), np.asarray(right, np.float64), predictions.classes
     names = predictions.frame["annotator"].cat.categories
-    size, k = len(names), len(classes)
-    by_consensus = Counts.of_predictions(predictions)
-    on_classes = ClassAccuracy.of(counts or by_consensus)
-    n = np.bincount(who, minlength=size)
-    rights, total = sums(who, right, size), np.maximum(n, 1)
-    quality = rights / total
-    low, high = beta_interval(rights, n, float(right.mean()) if len(right) else 0.5)
-    if known is not None:
-        quality, low, high = known
-        rights = quality * n
-    worst, on_worst = on_classes.worst(size)
-    favourite, excess = favourites(by_consensus, size)
-    confusion, confused = worst_confusion(by_consensus, size, classes)
+    size = len(names)
+    by_consensus, n = Counts.of_predictions(predictions), np.bincount(who, minlength=size)
+    told = n, sums(who, right, size), sums(who, predictions.is_issue, size)
+    columns = describe_sums(names, classes, *told, by_consensus, counts, known)
     agreement = own_agreement(answer_pairs(predictions.item, who), who, *predictions.answers, size)
-    columns: dict[str, Any] = {
-        "annotator": names,
-        "annotator_quality": quality.astype(np.float32),
-        "quality_low": np.minimum(low, quality).astype(np.float32),
-        "quality_high": np.maximum(high, quality).astype(np.float32),
-        "num_labelled": n.astype(np.int64),
-        "num_issues": sums(who, predictions.is_issue, size).astype(np.int64),
-        "harm": on_classes.harm(size, k).astype(np.float32),
-        "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
-        "worst_class": label_column(worst, classes),
-        "worst_class_accuracy": on_worst.astype(np.float32),
-        "favourite_label": label_column(favourite, classes),
-        "favourite_excess": excess.astype(np.float32),
-        "worst_confusion": pd.Series(confusion, dtype="str").array,
-        "worst_confusion_share": confused.astype(np.float32),
-        "agreement": np.clip(agreement, -1, 1).astype(np.float32),
-    }
+    columns["agreement"] = np.clip(agreement, -1, 1).astype(np.float32)
     if no_answers:
         columns["no_answers"] = np.array([no_answers.get(name, 0) for name in names], np.int64)
     if (seconds := _seconds(predictions)) is not None:
@@ -81,13 +56,59 @@ def describe_annotators(
         median = pd.Series(seconds[there]).groupby(who[there]).median().reindex(range(size))
         columns["median_seconds"] = median.to_numpy(np.float32)
     if predictions.gate is not None:
-        columns["mean_gate"] = (sums(who, predictions.gate, size) / total).astype(np.float32)
-    frame: pd.DataFrame = pd.DataFrame(columns)[n > 0]
-    by = ["harm", "annotator_quality", "num_labelled"]
-    frame = frame.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)
+        columns["mean_gate"] = (sums(who, predictions.gate, size) / np.maximum(n, 1)).astype(np.float32)
+    frame = worst_first(pd.DataFrame(columns)[n > 0])
     others = pd.Series(copied_by(frame["annotator"], copies), dtype="str")
     # Categories in the order of the rows: what is read from the file and written again has the same bytes.
     return frame.assign(annotator=label_column(np.arange(len(frame)), frame["annotator"].tolist()), copies=others)
+
+
+def describe_sums(
+    names: Any,
+    classes: Sequence[Any],
+    n: npt.ArrayLike,
+    rights: npt.ArrayLike,
+    issues: npt.ArrayLike,
+    by_consensus: Counts,
+    counts: Counts | None = None,
+    known: tuple[Floats, Floats, Floats] | None = None,
+) -> dict[str, Any]:
+    """Return what sums over answers say about people, a value for each: columns of `ANNOTATORS_COLUMNS`.
+
+    `n`, `rights`, `issues`: answers of each, right ones to be expected among them, and those that look wrong.
+    `by_consensus`, `counts`: answers by the consensus of their items, and by what these may be, by default the same.
+    """
+    n, rights, size = np.asarray(n), np.asarray(rights, np.float64), len(names)
+    quality, on_classes = rights / np.maximum(n, 1), ClassAccuracy.of(counts or by_consensus)
+    low, high = beta_interval(rights, n, float(rights.sum() / n.sum()) if n.sum() else 0.5)
+    if known is not None:
+        quality, low, high = known
+        rights = quality * n
+    worst, on_worst = on_classes.worst(size)
+    favourite, excess = favourites(by_consensus, size)
+    confusion, confused = worst_confusion(by_consensus, size, classes)
+    return {
+        "annotator": names,
+        "annotator_quality": quality.astype(np.float32),
+        "quality_low": np.minimum(low, quality).astype(np.float32),
+        "quality_high": np.maximum(high, quality).astype(np.float32),
+        "num_labelled": n.astype(np.int64),
+        "num_issues": np.asarray(issues).astype(np.int64),
+        "harm": on_classes.harm(size, len(classes)).astype(np.float32),
+        "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
+        "worst_class": label_column(worst, classes),
+        "worst_class_accuracy": on_worst.astype(np.float32),
+        "favourite_label": label_column(favourite, classes),
+        "favourite_excess": excess.astype(np.float32),
+        "worst_confusion": pd.Series(confusion, dtype="str").array,
+        "worst_confusion_share": confused.astype(np.float32),
+    }
+
+
+def worst_first(people: pd.DataFrame) -> pd.DataFrame:
+    """Return people in the order of what they harm."""
+    by = ["harm", "annotator_quality", "num_labelled"]
+    return people.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)
 
 
 def _seconds(predictions: Predictions) -> Floats | None:

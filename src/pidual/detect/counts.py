@@ -41,7 +41,7 @@ class Counts:
         said = np.asarray(given).astype(np.int64)[truth.row]
         people = np.zeros_like(said) if who is None else np.asarray(who).astype(np.int64)[truth.row]
         right = truth.weight * (said == truth.label)
-        return cls._in_cells(people, truth.label, said, truth.weight, right, n_classes)
+        return cls.in_cells(people, truth.label, said, truth.weight, right, n_classes)
 
     @classmethod
     def of_predictions(cls, predictions: Predictions, posteriors: Posteriors | None = None) -> "Counts":
@@ -50,7 +50,8 @@ class Counts:
         return cls.of(predictions.annotator, predictions.given, truth, len(predictions.classes))
 
     @classmethod
-    def _in_cells(cls, who: Ints, true: Ints, given: Ints, n: Floats, right: Floats, k: int) -> "Counts":
+    def in_cells(cls, who: Ints, true: Ints, given: Ints, n: Floats, right: Floats, k: int) -> "Counts":
+        """Add up answers that have the same codes."""
         keys, cell = np.unique((who * k + true) * k + given, return_inverse=True)
         n, right = (sums(cell, part, len(keys)) for part in (n, right))
         return cls(keys // k**2, keys // k % k, keys % k, n, right, cell, k)
@@ -58,7 +59,7 @@ class Counts:
     def per(self, *axes: str) -> "Counts":
         """Return the sums over all axes but these; its `cell` is that of each cell here."""
         who, true, given = (getattr(self, name) * (name in axes) for name in ("who", "true", "given"))
-        return Counts._in_cells(who, true, given, self.n, self.right, self.n_classes)
+        return Counts.in_cells(who, true, given, self.n, self.right, self.n_classes)
 
     def totals(self, *axes: str) -> tuple[Floats, Floats]:
         """Return for each cell the answers, and the right ones, of all cells that have its codes on these axes."""

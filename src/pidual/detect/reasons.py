@@ -65,6 +65,23 @@ def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str,
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
 
 
+def find_item_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
+    """Find why each issue looks wrong by its item alone: what `find_reasons` says as `label` and `votes`, and whole.
+
+    Nothing depends on the other items, so that any part of a table has the reasons of the whole.
+    """
+    rows, names = np.flatnonzero(np.asarray(is_issue, bool)), [short_name(name) for name in predictions.classes]
+    if not len(rows):
+        return {}
+    given, suggested = predictions.given.astype(np.int64), predictions.suggested.astype(np.int64)
+    how = (rows, np.array(names, dtype=object))
+    votes = _votes(*how, given, suggested, predictions.item.astype(np.int64), predictions.annotator)
+    votes = _with_input(votes, *how, predictions) if predictions.has_input else votes
+    parts = {"votes": votes}
+    label = _other_label(*how, predictions)
+    return {"label": label, "votes": votes[0], "whole": _join(label, parts)}
+
+
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:
     """Join the parts of each row to one text, the label first and then by weight."""
     texts, weights = zip(*parts.values(), strict=True)

@@ -26,7 +26,7 @@ from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
 from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
-from ..learn.methods.fitted_truth import FittedTruth
+from ..learn.methods.fitted_truth import AnswerWeights, FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
 from ..run.records.state import Position
@@ -108,8 +108,8 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         session.progress.stop()
-    job.method_options = options = FittedTruth.options(answers.design, made.judge)
-    method = FittedTruth(made.f, job.spec, **options).hold(answers.design, made.judge).eval()
+    method = FittedTruth.around(made.f, job.spec, AnswerWeights.of(job.spec, answers.design, made.judge))
+    job.method_options = method.learned.given
     history = records_of(made.likelihoods, started)
     return ClosedFit(
         method,
@@ -261,15 +261,10 @@ def _fit_given(
     job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
 ) -> _Made:
     """Fit the answer model to evenly spaced items, beside probabilities that are given, or alike for all items."""
-    k = job.spec.n_classes
-    first, x_row = answers.first(np.arange(len(job.rows.groups))), job.rows.x_row.numpy()
+    k, first = job.spec.n_classes, answers.first(np.arange(len(job.rows.groups)))
 
     def probabilities(items: Ints) -> Floats:
-        if job.inputs.kind == "none":
-            return np.full((len(items), k), 1 / k)
-        assert isinstance(job.inputs.array, np.ndarray)
-        p = np.asarray(job.inputs.array[x_row[first[items]]], np.float64)
-        return np.asarray(p / p.sum(1, keepdims=True))
+        return given_probabilities(job, first[items])
 
     per_item = len(job.rows) / len(first)
     some = learned[:: max(1, int(len(learned) * per_item * k // GIVEN_NUMBERS))]
@@ -282,6 +277,15 @@ def _fit_given(
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
     return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None, {})
+
+
+def given_probabilities(job: Job, rows: Ints) -> Floats:
+    """Return the probabilities that are given for the items of these rows, or the same for all classes."""
+    if job.inputs.kind == "none":
+        return np.full((len(rows), job.spec.n_classes), 1 / job.spec.n_classes)
+    assert isinstance(job.inputs.array, np.ndarray)
+    p = np.asarray(job.inputs.array[job.rows.x_row.numpy()[rows]], np.float64)
+    return np.asarray(p / p.sum(1, keepdims=True))
 
 
 def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:

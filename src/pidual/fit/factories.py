@@ -16,7 +16,7 @@ from ..learn.batch import Spec
 from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.pictures import PictureMixture
 from ..learn.methods import METHODS, Method
-from ..learn.methods.fitted_truth import FittedTruth
+from ..learn.methods.fitted_truth import AnswerWeights, FittedTruth
 from ..learn.nets import Standardize, build_network
 from ..options import check_options, signature
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
@@ -61,18 +61,25 @@ def method_maker(
     *,
     network: str = "",
     twice: bool = False,
+    answers: Mapping[str, Any] | None = None,
 ) -> Callable[[], Method]:
     """Return a function that makes the method around a fresh network, which may be one of WITHOUT_TRAINING.
 
-    `twice` also makes the second network of a method that has one, where it otherwise draws the weights of a copy: what
-    is made may have been trained before.
+    `answers` has it hold what was learned about answers. `twice` also makes the second network of a method that has
+    one, where it otherwise draws the weights of a copy: what is made may have been trained before.
     """
 
     method: Callable[..., Method] = FittedTruth if network in WITHOUT_TRAINING else METHODS[name]
     check_options(f"method '{name}'", method, options)
-    if twice and "second" in signature(method):
-        return lambda: method(make(), spec, make(), **options)
-    return lambda: method(make(), spec, **options)
+
+    def build() -> Method:
+        second = [make()] if twice and "second" in signature(method) else []
+        made = method(make(), spec, *second, **options)
+        if answers is not None:
+            made.learned = AnswerWeights(spec, **answers)
+        return made
+
+    return build
 
 
 def check_build(build: Callable[[], Method]) -> Method:

@@ -17,6 +17,7 @@ from ..learn.engine import Callback, Fitted, Progress, Session, fit
 from ..learn.engine.callbacks import Record, append_record, write_history
 from ..learn.engine.fit import Trainer
 from ..learn.engine.session import using_threads
+from ..learn.methods.fitted_truth import AnswerWeights
 from .closed import fit_closed
 from .gold import Gold
 from .label_sets import fit_sets
@@ -40,7 +41,7 @@ def fit_and_predict(
     `progress`: notes who copies.
     """
     if job.n_gold < LEAST_GOLD:
-        return _fit_merged(job, fit_part, fabric, progress)
+        return _holding_answers(job, *_fit_merged(job, fit_part, fabric, progress))
     untold = replace(job, rows=replace(job.rows, truth=None), start=None)
     answers = _fit_merged(untold, fit_part, fabric, progress, UNTOLD)[1]
     gold = None if answers is None else Gold.of(job, answers)
@@ -54,7 +55,17 @@ def fit_and_predict(
         if gold is not None:
             judges = [predict(each, fit, fabric).judging for each, fit in zip(jobs, fits, strict=True)]
             gold = replace(gold, judges=judges, judged_by=judged_by)
-    return fitted, None if gold is None or answers is None else gold.correct(answers)
+    return _holding_answers(job, fitted, None if gold is None or answers is None else gold.correct(answers))
+
+
+def _holding_answers(job: Job, fitted: Fitted, answers: Answers | None) -> tuple[Fitted, Answers | None]:
+    """Have the method hold what was learned about answers, and from gold: other answers can then be judged by it."""
+    if answers is not None and job.table.sets is None:
+        by, calibrator = answers.judging, None if answers.gold is None else answers.gold.calibrator
+        fitted.method.learned = held = AnswerWeights.of(job.spec, by.rows.design, by.judge, calibrator)
+        fitted.last = fitted.last | {f"learned.{name}": value for name, value in held.state_dict().items()}
+        job.method_options = job.method_options if job.trains else held.given
+    return fitted, answers
 
 
 def _fit_merged(

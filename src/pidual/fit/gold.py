@@ -150,17 +150,37 @@ class Gold:
     def _say(self, wanted: NDArray[np.bool_]) -> Iterator[_Said]:
         """Yield what those say who judge the wanted items (N,), some items at a time."""
         for number, by in enumerate(self.judges):
-            for items, log_p in by.ask(wanted & (self.judged_by == number)):
-                answers, index = by.rows.of(items)
-                found, log_answer = by.judge(answers, log_p), by.judge.model.log_likelihood(answers)
-                m, who = np.asarray(answers.by_item.sum(1)).ravel(), answers.annotator[answers.context]
-                log_f = by.judge.log_f(log_p) if self.job.inputs.kind != "none" else None
-                power = (found.votes / np.maximum(m, 1e-9))[answers.item]
-                log_p0, weighted = np.log(np.maximum(found.q, 1e-300)), answers.weight[:, None] * log_answer
-                evidence = Evidence.of(log_p0, log_f, answers.item, who, weighted)
-                vote = answers.of_vote(log_answer)
-                own = [vote - weight * log_answer for weight in (OWN_WEIGHT, 0.0)]
-                yield _Said(by, items, answers, index, evidence, power, own, found.votes)
+            yield from _say(by, wanted & (self.judged_by == number))
+
+
+def _say(by: Judging, wanted: NDArray[np.bool_] | None = None) -> Iterator[_Said]:
+    """Yield what a fit says that does not know the classes of the wanted items (N,), some of them at a time."""
+    for items, log_p in by.ask(wanted):
+        answers, index = by.rows.of(items)
+        found, log_answer = by.judge(answers, log_p), by.judge.model.log_likelihood(answers)
+        m, who = np.asarray(answers.by_item.sum(1)).ravel(), answers.annotator[answers.context]
+        log_f = by.judge.log_f(log_p) if by.job.inputs.kind != "none" else None
+        power = (found.votes / np.maximum(m, 1e-9))[answers.item]
+        log_p0, weighted = np.log(np.maximum(found.q, 1e-300)), answers.weight[:, None] * log_answer
+        evidence = Evidence.of(log_p0, log_f, answers.item, who, weighted)
+        vote = answers.of_vote(log_answer)
+        own = [vote - weight * log_answer for weight in (OWN_WEIGHT, 0.0)]
+        yield _Said(by, items, answers, index, evidence, power, own, found.votes)
+
+
+def calibrate_new(by: Judging, calibrator: Calibrator, found: RowScores) -> Posteriors:
+    """Judge items of which no class is known by a calibrator; the quality of annotations goes to `found`."""
+    posteriors = Posteriors.empty(len(by.job.rows.groups), by.job.spec.n_classes)
+    for each in _say(by):
+        at, label, p = each.answers.item, each.answers.label, calibrator(each.evidence)
+        posteriors.put(each.items, p)
+        posteriors.votes[each.items] = each.votes * max(0.0, calibrator.sharpness)
+        posteriors.stated[:, each.items] = p.max(1)
+        found.full[each.rows] = found.stated[:, each.rows] = full = p[at, label]
+        for scores, own in zip((found.quality, found.unaided), each.own, strict=True):
+            scores[each.rows] = calibrator.quality(each.evidence, label, each.power, own)
+        by.put_gate(each.answers, each.rows, full, found)
+    return posteriors
 
 
 def known_items(job: Job) -> Ints:

@@ -29,7 +29,7 @@ from ..learn.closed_form.alternate import alternate, mean_by, shared_confusions,
 from ..learn.closed_form.kernels import KERNELS, LANDMARKS
 from ..learn.closed_form.ridge import Ridge, choose_kernels
 from ..learn.engine import Interrupted, Session, make_fabric
-from ..learn.methods.fitted_truth import FittedTruth
+from ..learn.methods.fitted_truth import AnswerWeights, FittedTruth
 from ..learn.nets import build_network
 from ..run.records.config import Network
 from ..run.records.summary import AnswerChoice, LabelSetsLeftOut
@@ -153,10 +153,10 @@ class _Learner:
 
     def _hold(self, made: _Made) -> ClosedFit:
         """Make a fit of it."""
-        options = FittedTruth.options(self.answers.design, made.judge)
-        self.job.method_options = options
         f = build_network("prior", in_shape=(1,), n_classes=2)
-        method = FittedTruth(f, self.job.spec, **options).hold(self.answers.design, made.judge).eval()
+        weights = AnswerWeights.of(self.job.spec, self.answers.design, made.judge)
+        method = FittedTruth.around(f, self.job.spec, weights)
+        self.job.method_options = weights.given
         about: dict[str, Any] = {"answers": self.answers, "judge": made.judge}
         about |= {"probabilities": made.asked[0], "untouched": made.asked[1]}
         about |= {"selected_epoch": 0, "history": [], "events": []}

@@ -98,7 +98,7 @@ def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dic
 def method_of(path: Path, model: Model, n_weights: int) -> Callable[[], Method]:
     """Return a function that makes the method that the model.json at `path` describes, which has so many weights."""
     network, spec = model.network, model.spec
-    given = [*network.options.items(), *model.method_options.items()]
+    given = [*network.options.items(), *model.method_options.items(), *(model.answers or {}).items()]
     for name, value in [*given, ("standardize", network.standardize), ("n_numbers", spec.n_numbers)]:
         if isinstance(value, int) and value > max(n_weights, LARGEST_OPTION):
             raise RunError(f"{path} has {name} = {value}, and the model has {n_weights} weights in all; {DAMAGED}.")
@@ -114,7 +114,8 @@ def method_of(path: Path, model: Model, n_weights: int) -> Callable[[], Method]:
             check_method(model.method)
             sized = Spec(**structs.asdict(spec))
             make = network_maker(network, sized.n_classes, standardize)
-            return method_maker(model.method, model.method_options, sized, make, network=network.name)()
+            how: dict[str, Any] = {"network": network.name, "answers": model.answers}
+            return method_maker(model.method, model.method_options, sized, make, **how)()
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200].rstrip(".")
             raise RunError(f"{path} describes a model that cannot be built ({reason}); {DAMAGED}.") from error

@@ -53,7 +53,7 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
         return fitted.found
     found, kept = RowScores.empty(job.table.label_codes), ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
-        _put_all(job, fitted, fabric, found, kept)
+        put_all(job, fitted, fabric, found, kept)
         tempered = Tempered.fit(job, kept) if job.trains and not job.cross_fitted else None
         if isinstance(fitted, ClosedFit):
             rows, judge = fitted.answers, fitted.judge
@@ -73,7 +73,7 @@ def predict_alone(job: Job, fitted: Fitted, fabric: Fabric) -> Predictions:
         return predict(job, fitted, fabric).predictions
     found = RowScores.empty(job.table.label_codes)
     with using_threads(job.threads):
-        _put_all(job, fitted, fabric, found)
+        put_all(job, fitted, fabric, found)
     return found.predictions(job, None)
 
 
@@ -110,7 +110,7 @@ class RowScores:
         shapes["stated"] = (2, len(given))
         arrays: dict[str, Any] = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         arrays["predicted"] = np.zeros(len(given), np.int64)
-        arrays["shuffled_labels"] = np.random.default_rng(0).permutation(given)
+        arrays["shuffled_labels"] = np.random.default_rng(0).permutation(np.array(given))
         return cls(**arrays)
 
     @classmethod
@@ -260,7 +260,7 @@ def chunks(job: Job) -> list[Ints]:
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
+def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
     """Keep what f says about all annotations and items, a chunk at a time."""
     given = job.table.label_codes
     for each in _scored(job, fitted, fabric):

@@ -22,6 +22,7 @@ from ..learn.engine import Fitted
 from ..learn.engine.checkpoint import save_tensors
 from ..learn.engine.session import threads_on_resume
 from ..learn.methods import METHODS, Method
+from ..learn.methods.fitted_truth import AnswerWeights
 from ..learn.nets import Standardize
 from ..run.files import RunFiles, pictures_by_item
 from ..run.lifecycle import NEW, choose_folder, find_changes, refuse_change
@@ -220,4 +221,5 @@ def describe_model(job: Job, method: Method) -> Model:
         network=StoredNetwork(**msgspec.structs.asdict(job.network), standardize=size),
         pi=job.encoder.to_json(),
         inputs=msgspec.convert(job.inputs.schema, InputSchema),
+        answers=method.learned.given if job.trains and isinstance(method.learned, AnswerWeights) else None,
     )

@@ -104,7 +104,7 @@ def begin_again(run: RunFiles, job: Job, source: Source) -> Source:
         raise RunError(f"{run.path} was fitted with embeddings by {named}; fit it again with the same.")
     if not (job.trains or run.trains or run.summary.verdict.status == "failed"):
         method = load_method(run)[0]
-        job.start = method.learned.model if isinstance(method, FittedTruth) else None
+        job.start = method.learned.judge.model if isinstance(method, FittedTruth) else None
     reviews = read_decisions(run)
     return structs.replace(
         source,

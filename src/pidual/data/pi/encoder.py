@@ -19,7 +19,7 @@ The fitted schema is plain JSON and holds all that is needed to encode later row
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -163,6 +163,13 @@ class PIEncoder:
         self.min_count, self.raw = min_count, raw
         for name, kind in self.kinds.items():
             _parse_kind(name, kind)
+
+    @classmethod
+    def of(cls, columns: Iterable[Mapping[str, Any]]) -> "PIEncoder":
+        """Return the encoder of a schema that `to_json` gave."""
+        made = cls()
+        made.columns_ = [PIColumn(**column) for column in columns]
+        return made
 
     def fit(self, table: AnnotationTable, rows: NDArray[np.int64] | None = None) -> "PIEncoder":
         """Learn categories, means and spreads from the given rows (all by default)."""

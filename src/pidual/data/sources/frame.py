@@ -73,6 +73,8 @@ def as_stream(given: Any) -> Any:
         return None
     if hasattr(given, "__arrow_c_stream__"):
         return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.table(given)
     if hasattr(given, "toArrow"):  # Spark
         return given.toArrow()
     if hasattr(given, "with_format") and hasattr(given, "features"):  # a dataset of Hugging Face

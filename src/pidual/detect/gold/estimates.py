@@ -175,12 +175,13 @@ def _variance_between(d: Floats, v: Floats) -> float:
 class GoldFound:
     """Estimates for the summary, and of annotators by code: accuracy and its ends (A,), where these are known.
 
-    They rest on `known`.
+    They rest on `known`; `calibrator` corrects other items.
     """
 
     estimates: GoldEstimates
     annotators: tuple[Floats, Floats, Floats] | None
     known: Known
+    calibrator: Calibrator
 
     @classmethod
     def of(
@@ -202,7 +203,7 @@ class GoldFound:
         said = known.noise(), known.accuracy(), known.shares()
         n, sharpness = len(known.gold), calibrator.sharpness
         estimates = describe_estimates(said, classes, n_gold=n, sharpness=sharpness, votes=votes, stated=stated)
-        return cls(estimates, known.annotators(n_annotators) if n_annotators else None, known)
+        return cls(estimates, known.annotators(n_annotators) if n_annotators else None, known, calibrator)
 
 
 def describe_estimates(

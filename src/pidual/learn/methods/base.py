@@ -86,6 +86,7 @@ class Method(nn.Module):
         self.epoch = 0
         self._rebuilds_optimizer = False
         self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
+        self.learned: Any = None  # what a finished fit has learned about answers: `AnswerWeights`
 
     @property
     def features(self) -> Callable[[Tensor], Tensor]:

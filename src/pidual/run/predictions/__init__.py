@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from ...data import SPLITS as SPLITS
 from ...errors import RunError, UsageError
@@ -19,10 +20,11 @@ from ..records.reading import DAMAGED
 from .columns import PREDICTIONS_COLUMNS
 from .columns import REASON_PARTS as REASON_PARTS
 from .columns import TOP_LABELS as TOP_LABELS
+from .parquet import arrow_reader as arrow_reader
 from .parquet import column_names as column_names
 from .parquet import label_column as label_column
+from .parquet import plain_arrow, read_with_notes
 from .parquet import read_frame as read_frame
-from .parquet import read_with_notes
 from .parquet import write_frame as write_frame
 
 Codes = npt.NDArray[np.integer[Any]]
@@ -136,6 +138,10 @@ class Predictions:
     def write(self, path: str | Path) -> None:
         """Write to a Parquet file that is there in full or not at all."""
         write_frame(path, self.frame, pi_columns=self.pi_columns, has_input=self.has_input)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of Arrow without dictionaries, so that batches with other values have the same schema."""
+        return pa.table({str(name): plain_arrow(self.frame[name]) for name in self.frame})
 
     def with_issues(
         self,

@@ -162,6 +162,20 @@ def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
     return array.dictionary_decode() if plain else array
 
 
+def plain_arrow(column: "pd.Series[Any]") -> pa.Array:
+    """Return an Arrow column without a dictionary, which may have another type of index where there are more values."""
+    array = _to_arrow(column)
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) or pa.types.is_null(array.type) else array
+
+
+def arrow_reader(path: Path) -> pa.RecordBatchReader:
+    """Return a reader of a Parquet file of ours, some rows at a time."""
+    with _readable(path):
+        file = pq.ParquetFile(path)
+        return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+
+
 def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None) -> Any:
     """Return a pandas column; labels, items and annotators as categories, None where a label is none of its classes."""
     if categories is not None and not pa.types.is_dictionary(column.type):

@@ -59,7 +59,10 @@ class InputSchema(Record, frozen=True):
 
 
 class Model(Record, frozen=True):
-    """Classes, method, network, and how PI and inputs are encoded."""
+    """Classes, method, network, and how PI and inputs are encoded.
+
+    `answers` are the sizes of what was learned about answers beside a trained network.
+    """
 
     format: int
     classes: Annotated[list[Label], Meta(min_length=1)]
@@ -69,6 +72,7 @@ class Model(Record, frozen=True):
     network: StoredNetwork
     pi: list[dict[str, Any]]
     inputs: InputSchema
+    answers: Options | None = None
 
     def __post_init__(self) -> None:
         if not self.spec.n_classes == len(self.classes) == len(set(self.classes)):
