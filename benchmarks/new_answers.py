@@ -2,10 +2,11 @@
 
     python benchmarks/new_answers.py [--seeds 5] [--out FILE]
 
-The items of a synthetic crowd (1,200 items, 30 annotators, 4 answers to each; `pidual.make_crowd`) are parted in two. A
-run on the first half judges the answers to the second (`Run.judge`); the same answers are judged by a fit on both
-halves, and by a fit on the second half alone. `auc`: chance that a wrong answer scores below a right one; `consensus`:
-share of items whose consensus is right; `noise`: estimated share of wrong answers, beside `wrong`, the true one.
+The items of a synthetic crowd (600 items of 6 classes, 30 annotators, 2 answers to each; `pidual.make_crowd`) are
+parted in two. A run on the first half judges the answers to the second (`Run.judge`); the same answers are judged by a
+fit on both halves, and by a fit on the second half alone. `auc`: chance that a wrong answer scores below a right one;
+`consensus`: share of items whose consensus is right; `noise`: estimated share of wrong answers, beside `wrong`, the
+true one.
 """
 
 import argparse
@@ -32,19 +33,21 @@ def scores(judged, y):
 
 def one_crowd(seed, folder):
     """Rows of the three ways to judge the second half of a crowd."""
-    made = make_crowd(1200, 30, 4, 4, 10, seed=seed)
+    made = make_crowd(600, 30, 2, 6, 10, noise=0.6, seed=seed)
     y = made.frame.drop_duplicates("item").set_index("item")["y"].sort_index().to_numpy()
     frame = made.frame[["item", "annotator", "label", "seconds"]]
-    second = np.random.default_rng(seed).permutation(1200)[600:]
+    second = np.random.default_rng(seed).permutation(600)[300:]
     new = frame["item"].isin(second).to_numpy()
-    inputs = Inputs.from_array(made.x, np.arange(1200).astype(str))
+    names = np.arange(600).astype(str)
+    inputs = Inputs.from_array(made.x, names)
+    np.savez(folder / "x.npz", x=made.x, item=names)  # by name: a bare array of as many rows would be read row by row
 
     def fitted(name, rows):
         table = AnnotationTable.from_frame(frame[rows], pi=["annotator", "seconds"], keep_ids=True)
         return fit_table(table, inputs, folder / name)
 
     run = fitted("first", ~new)
-    judged = run.judge(frame[new].reset_index(drop=True), made.x)
+    judged = run.judge(frame[new].reset_index(drop=True), folder / "x.npz")
     rows = [{"judged_by": "the other half", **scores(judged, y), "noise": merge(judged).noise.rate}]
     for name, which in (("both halves", np.ones(len(frame), bool)), ("itself alone", new)):
         found = fitted(name, which).predictions.frame

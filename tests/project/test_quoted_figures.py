@@ -89,6 +89,17 @@ def test_a_panel_of_judges():
     assert missing("llm_judges.md", phrases) == []
 
 
+def test_new_answers():
+    rows, said = results("new_answers"), {}
+    for way in ("the other half", "both halves", "itself alone"):
+        of = [row for row in rows if row["judged_by"] == way]
+        said[way] = [sum(row[name] for row in of) / len(of) for name in ("auc", "consensus")]
+    half, both, alone = (f"{auc:.3f}" for auc, _ in said.values())
+    first, second, third = (f"{consensus:.1%}" for _, consensus in said.values())
+    phrases = [f"{half}, consensus right for {first}", f"{both} and {second}", f"{alone} and {third}"]
+    assert missing("new_answers.md", phrases) == []
+
+
 def test_settings():
     of = real_crowds()
     phrases = [

@@ -1,7 +1,7 @@
 """New answers as a run reads them: its classes, its PI, and the pseudonyms of its key.
 
 Nothing is learned from them, so that any part of a table is read as in the whole: rows without an answer are left out,
-and a label that is no class of the run is an error.
+and a label that the run does not know is an error.
 """
 
 import functools
