@@ -196,7 +196,8 @@ def tables():
         for row in of["processes"]
     ]
     made = {"growth": growth, "reading": readers, "processes": processes}
-    return {name: markdown(pd.DataFrame(found)) for name, found in made.items()}
+    without = "Not in the result file yet; `python benchmarks/memory.py` writes it."
+    return {name: markdown(pd.DataFrame(found)) if found else without for name, found in made.items()}
 
 
 if __name__ == "__main__":

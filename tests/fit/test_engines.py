@@ -61,7 +61,7 @@ def run(code, folder):
     """Run a program as a process of its own, in this folder."""
     path = folder / "program.py"
     path.write_text(code)
-    more = {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYSPARK_PYTHON": sys.executable}
+    more = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "300", "PYSPARK_PYTHON": sys.executable}
     how = {"env": environment(**more), "cwd": folder, "text": True, "timeout": 900, "check": False}
     done = subprocess.run([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **how)
     assert done.returncode == 0, done.stdout[-4000:]
