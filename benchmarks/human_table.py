@@ -38,9 +38,10 @@ def readme(fits):
         values = {
             "accuracy": [" / ".join(pair) for pair in both],
             "AUC": mean["AUC, last"],
-            "wrong labels memorised": mean["wrong labels memorised"],
+            "memorised": mean["wrong labels memorised"],
         }
-        groups.append(pd.DataFrame(values, index=rows.index).add_prefix(f"{NAMES[name]}: "))
+        group = pd.DataFrame(values, index=rows.index)
+        groups.append(group.rename(columns={"accuracy": f"{NAMES[name]}: accuracy"}))
     return markdown(pd.concat(groups, axis=1).fillna("").reset_index())
 
 

@@ -96,6 +96,7 @@ STEPS = {
     "random_pi": script("settings", 0.3, "settings.md", "random_pi.json", "random_pi.jsonl", options="--random-pi"),
     "simulate_review": script("simulate_review", 1, "loop.md"),
     "judge": script("judge", 0.5, "judge.md"),
+    "new_answers": script("new_answers", 0.05, "new_answers.md", "new_answers.json"),
     "growth": script("growth", 0.4, "training.md"),
     "overhead": script("overhead", 0.2, "compared.md"),
     "threads": script("threads", 0.2, "settings.md"),

@@ -462,5 +462,5 @@ def test_a_table_of_several_columns_needs_a_name(files):
 
 @pytest.mark.parametrize("annotators", [None, np.arange(len(LABELS)) % 5])
 def test_reasons_are_not_worked_out_where_nobody_sees_them(monkeypatch, annotators):
-    monkeypatch.setattr("pidual.detect.issues.find_reasons", lambda *given: pytest.fail("reasons were worked out"))
+    monkeypatch.setattr("pidual.detect.cutoff.find_reasons", lambda *given: pytest.fail("reasons were worked out"))
     assert find_label_issues(LABELS, PROBS, annotators=annotators).any()

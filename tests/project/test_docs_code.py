@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINE = re.compile(r"^    .*\bpidual .*$", re.MULTILINE)
+LINE = re.compile(r"^    (?! *(?:from|import) ).*\bpidual .*$", re.MULTILINE)  # not Python
 CALL = re.compile(r"(?<!`)\bpidual ([a-z].*?)(?= {2,}| & |$)")  # up to the comment beside it, or to the next one
 
 MEANT = {"...": "--x features.npy --pi annotator,seconds", "DIR": "data", "OUT": "out", "NAME": "dynamics"}

@@ -56,11 +56,11 @@ def inputs_from_source(
         source.require(column, "asked for as input")
     if columns and schema is None:
         refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
-    data, rows = dict[str, Any](), dict[str, Any]()
+    data, rows, read = dict[str, Any](), dict[str, Any](), None
     if text or repeats:
         data, names, rows = read_rows(source, chosen, item, repeats=repeats, numbers=not text)
     else:
-        names = None if item is None else read_names(source, item)
+        read, names = _scanned(source, chosen, item)
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
@@ -71,7 +71,7 @@ def inputs_from_source(
     if text:
         array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
     else:
-        array, fitted, tensors = _numbers(source, data) if data else _scanned(source, chosen), {"columns": chosen}, {}
+        array, fitted, tensors = _numbers(source, data) if read is None else read, {"columns": chosen}, {}
     if finite and not text:
 
         def place(row: int, rest: tuple[int, ...]) -> str:
@@ -112,24 +112,33 @@ def _numbers(source: Source, data: dict[str, pa.ChunkedArray]) -> NDArray[np.flo
     return array
 
 
-def _scanned(source: Source, columns: list[str]) -> NDArray[np.float32]:
-    """Read columns side by side as float32, some rows at a time; many are kept in a temporary file without a name."""
-    blocks, shape = list[NDArray[np.float32]](), (0, len(columns))
+def _scanned(
+    source: Source, columns: list[str], item: str | None
+) -> tuple[NDArray[np.float32], NDArray[np.str_] | None]:
+    """Read columns side by side as float32, and the names of rows, in one pass.
+
+    Many numbers are kept in a temporary file without a name.
+    """
+    apart = [item] if item is not None and item not in columns else []
+    blocks, items, n = list[NDArray[np.float32]](), list[pa.Array](), 0
     try:
         with tempfile.TemporaryFile() as file:
-            for batch in source.scan(columns, columns):
-                found = pa.Table.from_batches([batch]).columns
-                blocks.append(_numbers(source, dict(zip(columns, found, strict=True))))
-                shape = (shape[0] + len(batch), len(columns))
-                while blocks and shape[0] * len(columns) > IN_MEMORY:
+            for batch in source.scan([*columns, *apart], columns):
+                found = pa.Table.from_batches([batch])
+                blocks.append(_numbers(source, {column: found[column] for column in columns}))
+                items += [batch[name] for name in apart]
+                n += len(batch)
+                while blocks and n * len(columns) > IN_MEMORY:
                     file.write(blocks.pop(0).data)
-            if not shape[0]:
+            if not n:
                 raise DataError(f"{source.name} has no rows; inputs need one row per item.")
             file.flush()
-            return np.concatenate(blocks) if blocks else np.memmap(file, np.float32, "r", shape=shape)
+            array = np.concatenate(blocks) if blocks else np.memmap(file, np.float32, "r", shape=(n, len(columns)))
     except OSError:  # a source says what is wrong with it by other errors
         what = f"the numbers of {source.name} do not fit in the temporary folder {tempfile.gettempdir()}"
         raise UsageError(f"{what}; free some space, or name another folder with TMPDIR.") from None
+    names = None if item is None else read_names(source, item, pa.chunked_array(items) if apart else None)
+    return array, names
 
 
 def _choose(

@@ -14,22 +14,31 @@ Groups = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class CodeBaseTraining(Training):
-    """Options of training that only the code base needs, beside those of `Training`."""
+    """Options of training that only the code base needs, beside those of `Training`.
 
-    # batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any batch
-    # size.
+    Parameters
+    ----------
+    lr_scale_batch : int, optional
+        Batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any
+        batch size.
+    decay_convention : {"pytorch", "keras"}
+        How `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds twice that, the
+        gradient of the penalty weight_decay * w^2.
+    decay_norms : bool
+        Apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those
+        of PI networks, which the method option `pi_weight_decay` decides on.
+    momentum_convention : {"pytorch", "keras"}
+        Where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In "keras" past gradients
+        keep the rate they came with. The two differ only for some steps after the rate changes.
+    valid_whole_batches : bool
+        Leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
+        used. A set smaller than a batch is used whole.
+    """
+
     lr_scale_batch: Annotated[int | None, at_least(1)] = None
-    # "pytorch" or "keras": how `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds
-    # twice that, the gradient of the penalty weight_decay * w^2.
     decay_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
-    # apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those of
-    # PI networks, which the method option `pi_weight_decay` decides on.
     decay_norms: bool = True
-    # "pytorch" or "keras": where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In
-    # "keras" past gradients keep the rate they came with. The two differ only for some steps after the rate changes.
     momentum_convention: Annotated[str, one_of("pytorch", "keras")] = "pytorch"
-    # leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
-    # used. A set smaller than a batch is used whole.
     valid_whole_batches: bool = False
 
     @property

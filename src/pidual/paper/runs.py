@@ -64,9 +64,9 @@ class Fit:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the variant is what the method has anyway, as tuned."""
+        """Whether the settings that the variant changes are those of the method anyway, as tuned."""
         known, settings = defaults(METHODS[self.method]), self.recipe.method_settings
-        return bool(self.variant) and known | settings(self.method, self.changes) == known | settings(self.method, {})
+        return bool(self.changes) and known | settings(self.method, self.changes) == known | settings(self.method, {})
 
     def path(self, out: Path) -> Path:
         """Its result file."""
