@@ -27,6 +27,7 @@ from .people import (
 from .roles import INDEX_COLUMNS, has_people
 from .row_names import read_names, read_rows
 from .sources import Source
+from .sources.arrow_types import plain_type
 from .text import encode_text, text_digest
 
 IN_MEMORY = 2**27  # numbers; more are read from a file as they are needed
@@ -137,8 +138,9 @@ def _scanned(
     except OSError:  # a source says what is wrong with it by other errors
         what = f"the numbers of {source.name} do not fit in the temporary folder {tempfile.gettempdir()}"
         raise UsageError(f"{what}; free some space, or name another folder with TMPDIR.") from None
-    names = None if item is None else read_names(source, item, pa.chunked_array(items) if apart else None)
-    return array, names
+    if item is None:
+        return array, None
+    return array, read_names(source, item, plain_type(source, item, pa.chunked_array(items)) if apart else None)
 
 
 def _choose(
