@@ -28,7 +28,7 @@ from .closed import GIVEN_NUMBERS, KEPT_NUMBERS, ClosedFit
 from .prepare import Job
 from .splits import TEST, TRAIN, VALID
 
-JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**22  # items, and answers x classes, that are judged at once
+JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**19  # items, and answers x classes, judged at once: what caches hold
 POWERS = np.linspace(0.02, 1.0, 50)
 
 Floats = NDArray[np.float64]

@@ -88,7 +88,7 @@ def put_together(
     log_q = log_softmax(only_known(prior + all_answers, truth))
     q = np.exp(log_q)
     cautious = softmax(CAUTION * log_q)[1]
-    confident = softmax(only_known(log_f + at_most, truth))[1]
+    confident = q if (b == 1).all() else softmax(only_known(log_f + at_most, truth))[1]  # each vote counts in full
     known = None if truth is None else truth[answers.item]
     said = answers.label if spoken_for is None else spoken_for
     rows = np.arange(len(answers.item)), said
