@@ -84,9 +84,9 @@ docs: $(VENV)/.docs build/katex/.installed  ## write the pages that the code and
 	$(BIN)/python benchmarks/tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-dist: $(STAMP)  ## build the wheel and the source distribution in dist
+dist: $(STAMP)  ## build wheel and source distribution in dist; ADDRESS=https://... of the repository makes links absolute
 	$(BIN)/python -m pip install --quiet -c constraints.txt build
-	$(BIN)/python -m build
+	$(BIN)/python $(if $(ADDRESS),docs/address.py $(ADDRESS),-m build)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(LOWEST) $(MATRIX:%=.venv-%) .coverage .pytest_cache .mypy_cache .ruff_cache build dist

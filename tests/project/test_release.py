@@ -1,6 +1,7 @@
 """What a release says of itself: one version, and a changelog whose names exist."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -47,3 +48,19 @@ def test_all_is_every_extra_that_works_with_any_torch():
     assert extras["all"] == ["pidual[hf,onnx,review,sweep,text]"]
     left_out = {"label-studio", "vision"}  # the first brings OpenCV and NLTK along
     assert set(extras) - left_out - {"all", "peers", "dev", "docs"} == {"hf", "onnx", "review", "sweep", "text"}
+
+
+def test_with_an_address_the_readme_works_on_an_index(tmp_path):
+    for name in ("README.md", "pyproject.toml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    runpy.run_path(str(ROOT / "docs" / "address.py"))["readdress"](tmp_path, "https://example.org/us/pidual/")
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
+    assert {link.partition("/")[0] for link in links if not link.startswith("#")} == {"https:"}
+    for kind, picture in (("raw", True), ("blob", False)):
+        paths = [link.partition(f"/us/pidual/{kind}/main/")[2].partition("#")[0] for link in links]
+        found = [path for path in paths if path]
+        assert found
+        assert all((ROOT / path).exists() and (path.endswith((".png", ".svg")) == picture) for path in found)
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Source"] == "https://example.org/us/pidual"
+    assert list(urls) == ["Source", "Documentation", "Issues", "Paper"]
