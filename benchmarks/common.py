@@ -86,9 +86,9 @@ def data_folder():
     return Path(os.environ.get("PIDUAL_DATA", "data"))
 
 
-def load(name, n_test=None, seed=0):
+def load(name, n_test=None, seed=0, **options):
     """A dataset of the package, scored on the first `n_test` test inputs."""
-    data = load_dataset(name, data_folder(), seed=seed)
+    data = load_dataset(name, data_folder(), seed=seed, **options)
     return dataclasses.replace(data, x_test=data.x_test[:n_test], y_test=data.y_test[:n_test])
 
 
