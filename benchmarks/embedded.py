@@ -26,8 +26,7 @@ import numpy as np
 from common import RESULTS, data_folder, replace_parts
 from PIL import Image
 
-from pidual.data.embedding import BATCH, Items, embed
-from pidual.data.embedding_cache import cache_folder
+from pidual.data.embedding import BATCH, Items, cache_folder, embed
 from pidual.data.embedding_models import find_model
 from pidual.paper.runs import about
 

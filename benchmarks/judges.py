@@ -2,7 +2,7 @@
 
     python benchmarks/judges.py [--seeds 40] [--gold 100] [--out FILE]
 
-Every seed makes another panel (`pidual.data.datasets.judges`: twelve judges of two families, 600 items, mistakes that a
+Every seed makes another panel (`make_judges`: twelve judges of two families, 600 items, mistakes that a
 family shares, long answers passed too readily), and goes the way of docs/llm_judges.md: `pidual fit` on a JSONL of
 judgements, `pidual next RUN --gold 100`, the true class of these items into the file, `pidual fit --truth`. A row has
 
@@ -32,7 +32,7 @@ from common import RESULTS, Log
 
 from pidual import Run
 from pidual.cli import cli
-from pidual.data.datasets.judges import VERDICTS, make_judges
+from pidual.data.datasets.synthetic import VERDICTS, make_judges
 
 FIT = "fit judgements.jsonl --annotator judge --label verdict --no-answer unsure --pi judge,order,words,logprob --no-x"
 

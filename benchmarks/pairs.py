@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from pidual import Inputs, judge_pairs
-from pidual.data.datasets.comparisons import make_comparisons
+from pidual.data.datasets.synthetic import make_comparisons
 
 SETTINGS = {
     "usual": {},

@@ -9,7 +9,7 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 
 from pidual import DataError, Inputs, UsageError, judge_pairs
-from pidual.data.datasets.comparisons import make_comparisons
+from pidual.data.datasets.synthetic import make_comparisons
 from pidual.data.pairs import read_pairs
 
 

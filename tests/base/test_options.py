@@ -9,7 +9,7 @@ from pidual.errors import UsageError
 from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS, PiDual, PiDualPlus
 from pidual.learn.nets import MLP
-from pidual.options.checks import (
+from pidual.options import (
     Count,
     NotNegative,
     Positive,

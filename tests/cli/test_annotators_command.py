@@ -9,7 +9,7 @@ import pytest
 from command_line import run_cli
 
 from pidual.api.run import Run
-from pidual.data.datasets.judges import make_judges
+from pidual.data.datasets.synthetic import make_judges
 
 pytestmark = pytest.mark.shapes_unchecked
 

@@ -17,8 +17,7 @@ from command_line import environment, run_cli, write_key
 from PIL import Image
 
 from pidual import Run, UsageError, load_inputs
-from pidual.data.embedding import BATCH, Items, embed
-from pidual.data.embedding_cache import EmbeddingCache
+from pidual.data.embedding import BATCH, EmbeddingCache, Items, embed
 from pidual.data.embedding_models import find_model
 from pidual.errors import DataError, PidualError
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidual import read_table
-from pidual.cli.names import FORMATS as NAMES_IN_HELP
+from pidual.cli.options import FORMATS as NAMES_IN_HELP
 from pidual.data import open_source, table_inputs
 from pidual.data.exports import FORMATS
 from pidual.data.reopen import reopen_table

@@ -15,9 +15,8 @@ import pytest
 from command_line import run_cli
 
 from pidual.data import open_source
-from pidual.data.exports import inspect_log
-from pidual.data.exports.inspect_log import read_inspect
-from pidual.data.exports.judgements import as_label
+from pidual.data.exports import judgements
+from pidual.data.exports.judgements import as_label, read_inspect
 from pidual.errors import DataError, DataWarning, UsageError
 
 pytestmark = [pytest.mark.shapes_unchecked, pytest.mark.filterwarnings("ignore:.*several metrics")]
@@ -181,7 +180,7 @@ def test_logs_that_are_not_whole(tmp_path):
 
 def test_a_zip_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
     path = write_eval(tmp_path / "a.eval", compressed_by="zstd")
-    monkeypatch.setattr(inspect_log, "LARGEST", 1000)
+    monkeypatch.setattr(judgements, "LARGEST", 1000)
     with pytest.raises(DataError, match="when unpacked"):
         open_source(path)
 

@@ -8,7 +8,7 @@ from pidual.data import AnnotationTable, no_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.checks import check_pi, find_sentinel, is_row_id
 from pidual.detect.informative import WrongAnswers
-from pidual.errors.handling import collected_warnings
+from pidual.errors.messages import collected_warnings
 from pidual.fit.effects import ends, spread, with_uncertainty
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare

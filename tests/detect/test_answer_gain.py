@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pidual.detect.answer_gain import assign, confusion_matrices, gains, gains_among_many
+from pidual.detect.next_answers import assign, confusion_matrices, gains, gains_among_many
 
 
 def error(p):

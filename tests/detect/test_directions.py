@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from pidual.data.datasets.judges import make_judges
+from pidual.data.datasets.synthetic import make_judges
 from pidual.detect.directions import Deserved, find_directions
 from pidual.detect.sentences import describe_direction
 from pidual.run.records.summary import PIDirection

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from test_reasons import find_parts
 
+from pidual.detect.counts import chance_excess
 from pidual.detect.informative import HIGH, HIGHEST, LIFT, LOW, LOWEST, MISSING, column_values, find_informative
-from pidual.detect.intervals import chance_excess
 
 
 def answers(seed, n=1000, rate=0.1, people=10, per_item=2):

@@ -10,7 +10,7 @@ import pytest
 from command_line import run_cli, write_crowd, write_key
 
 from pidual.api.run import Run
-from pidual.detect.answer_gain import confusion_matrices, gains
+from pidual.detect.next_answers import confusion_matrices, gains
 from pidual.errors import UsageError
 
 pytestmark = pytest.mark.shapes_unchecked

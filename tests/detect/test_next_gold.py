@@ -11,7 +11,7 @@ import pytest
 from command_line import run_cli, write_crowd, write_key
 
 from pidual.api.run import Run
-from pidual.data.datasets.judges import make_judges
+from pidual.data.datasets.synthetic import make_judges
 from pidual.detect.gold import choose_items, expected_half_widths
 from pidual.detect.next_gold import expected_widths
 from pidual.run.decisions import Store

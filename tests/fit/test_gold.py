@@ -10,7 +10,7 @@ from pidual.api.classifier import CrowdClassifier
 from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import AnnotationTable, Inputs
-from pidual.data.datasets.judges import make_judges
+from pidual.data.datasets.synthetic import make_judges
 from pidual.learn.engine import Interrupted
 from pidual.run.decisions import Store
 

@@ -31,8 +31,8 @@ from pidual.learn.engine import Progress
 from pidual.learn.engine.callbacks import Callback
 from pidual.learn.engine.fit import Interrupted
 from pidual.learn.engine.session import CHOSEN_OUTSIDE
-from pidual.paper.code_base import CodeBaseTraining
 from pidual.paper.recipes import IMAGENET, IMAGENET_CODEBASE
+from pidual.paper.runs import CodeBaseTraining
 from pidual.run.predictions import read_frame
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]

@@ -5,8 +5,8 @@ import pytest
 
 from pidual.errors import UsageError
 from pidual.learn.engine import Training
-from pidual.paper.code_base import CodeBaseTraining
 from pidual.paper.recipes import CIFAR, IMAGENET
+from pidual.paper.runs import CodeBaseTraining
 
 
 def test_the_paper_as_printed():

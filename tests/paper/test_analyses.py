@@ -26,7 +26,7 @@ from pidual.paper.analyses import (
     size,
 )
 from pidual.paper.runs import run_fits
-from pidual.paper.tune import run_tuned
+from pidual.paper.sweep import run_tuned
 
 pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
 
@@ -110,9 +110,9 @@ def test_controls_leave_pi_without_meaning_or_give_it_all(run):
 def test_other_rates_are_those_that_the_search_did_not_choose(tmp_path, monkeypatch):
     """The recipe's own rate is 0.1: where the search takes 0.2, the other one is 0.1."""
     recipe = replace(RECIPE, settings={**RECIPE.settings, "lr": 0.1, "epochs": 1}, search={"lr": (0.1, 0.2)})
-    monkeypatch.setattr("pidual.paper.tune.load_data", lambda recipe, data: crowd())
+    monkeypatch.setattr("pidual.paper.sweep.load_data", lambda recipe, data: crowd())
     monkeypatch.setattr(
-        "pidual.paper.tune._tune",
+        "pidual.paper.sweep._tune",
         lambda recipe, method, *rest: replace(recipe, methods={**recipe.methods, method: {"lr": 0.2}}),
     )
     shown = dynamics(recipe, lambda fits: run_tuned(fits, crowd(), tmp_path), methods=["ce"])

@@ -7,7 +7,7 @@ import sys
 import pytest
 from command_line import run_cli
 
-from pidual.cli.names import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
+from pidual.cli.options import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import LIBRARIES as NETWORK_LIBRARIES
 from pidual.learn.nets import NETWORKS

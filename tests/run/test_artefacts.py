@@ -21,7 +21,7 @@ from pidual.learn.methods import METHODS
 from pidual.learn.nets import Standardize, build_network
 from pidual.options import defaults
 from pidual.run.predictions import read_frame, write_frame
-from pidual.run.records.model import Model
+from pidual.run.records.config import Model
 from pidual.run.records.reading import FORMAT, as_record
 
 pytestmark = pytest.mark.shapes_unchecked

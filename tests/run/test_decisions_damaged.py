@@ -11,8 +11,7 @@ from command_line import run_cli, write_key
 
 from pidual.api.run import Run
 from pidual.errors import RunError
-from pidual.run.decisions import Store, read_decisions
-from pidual.run.decisions_database import FILE
+from pidual.run.decisions import FILE, Store, read_decisions
 
 pytest.importorskip("uvicorn")
 COMMANDS = {

@@ -20,7 +20,7 @@ from torch import nn
 from ..data import AnnotationTable, Inputs, known_codes
 from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
-from ..data.sources.frame import in_pandas
+from ..data.sources.in_arrow import in_pandas
 from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, fit_and_predict, train

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs, known_codes, load_probabilities, no_inputs
-from ..data.sources.frame import as_stream, in_pandas
+from ..data.sources.in_arrow import as_stream, in_pandas
 from ..errors import UsageError
 from ..fit.fit import fit_and_predict, train
 from ..fit.judge import Results

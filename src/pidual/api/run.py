@@ -27,7 +27,7 @@ from ..data.pi.encoder import value_text
 from ..detect import Choice, list_labels, next_answers, next_gold
 from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError
-from ..errors.handling import explaining_failed_writes
+from ..errors.messages import explaining_failed_writes
 from ..files import write_json
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles

@@ -33,7 +33,7 @@ from ..learn.batch import Spec
 from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
 from ..learn.methods import Method
 from ..options import option_names, signature
-from ..run.records.model import Model
+from ..run.records.config import Model
 from ..run.records.reading import FORMAT, Options, Record, read_record
 from ..run.records.summary import Summary
 from .run import Run

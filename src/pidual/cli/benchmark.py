@@ -129,7 +129,7 @@ def benchmark(
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
         run = partial(run_fits, data=data, out=out, threads=threads, progress=progress, stop=stop)
         if tune:
-            from ..paper.tune import run_tuned
+            from ..paper.sweep import run_tuned
 
             how: dict[str, Any] = {**run.keywords, "say": (lambda text: None) if quiet else say}
             run = partial(run_tuned, **how)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ..errors import DataWarning, KeyNotice, UsageError
-from ..errors.handling import explaining_failed_writes, handling_warnings
-from ..errors.messages import printable
+from ..errors.messages import explaining_failed_writes, handling_warnings, printable
 from ..files import without_passwords
 from ..files.spreadsheet import write_csv
 from ..options.launcher import is_first_process as is_first_process

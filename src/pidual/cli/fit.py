@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..errors.handling import collected_warnings
+from ..errors.messages import collected_warnings
 from ..files import without_passwords
 from ..run.lifecycle import check_directory
 from .common import is_first_process, name_of, next_name, say, stop_signals, terminal_progress, writing

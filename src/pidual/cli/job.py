@@ -13,8 +13,7 @@ from ..errors import DataWarning, UsageError
 from ..errors.messages import no_method
 from ..files import without_passwords
 from .common import command_line, embedding_progress
-from .names import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
-from .options import given_on_command_line, in_quotes, unquoted
+from .options import LIBRARIES, METHOD_NAMES, NETWORK_NAMES, given_on_command_line, in_quotes, unquoted
 
 if TYPE_CHECKING:
     from ..api.run import Run

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .build import SPLITS as SPLITS
+    from .build import long_frame as long_frame
     from .columns import as_text as as_text
     from .columns import keys as keys
     from .columns import spelled_like as spelled_like
     from .images import LazyImages as LazyImages
-    from .importing import long_frame as long_frame
     from .inputs import Inputs as Inputs
     from .inputs import no_inputs as no_inputs
     from .join import rows_by_name as rows_by_name
@@ -43,10 +43,9 @@ if TYPE_CHECKING:
     from .table import read_table as read_table
 
 _HOMES = {
-    "build": ["SPLITS"],
+    "build": ["SPLITS", "long_frame"],
     "columns": ["as_text", "keys", "spelled_like"],
     "images": ["LazyImages"],
-    "importing": ["long_frame"],
     "inputs": ["Inputs", "no_inputs"],
     "join": ["rows_by_name", "x_rows"],
     "known_classes": ["add_known", "known_codes", "read_truth"],

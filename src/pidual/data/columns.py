@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..errors.messages import quoted
 from ..files.spreadsheet import FORMULA_MARK
-from .sources.arrow_types import is_numeric
 from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_float
+from .sources.in_arrow import is_numeric
 
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
 _LEADING_ZERO = r"^[+-]?0[\dxX]"

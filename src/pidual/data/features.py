@@ -27,7 +27,7 @@ from .people import (
 from .roles import INDEX_COLUMNS, has_people
 from .row_names import read_names, read_rows
 from .sources import Source
-from .sources.arrow_types import plain_type
+from .sources.in_arrow import plain_type
 from .text import encode_text, text_digest
 
 IN_MEMORY = 2**27  # numbers; more are read from a file as they are needed

@@ -21,7 +21,7 @@ from .columns import as_text
 from .load import load_numpy
 from .opening import open_source
 from .probabilities import check_columns
-from .sources.frame import in_pandas
+from .sources.in_arrow import in_pandas
 
 MISSING = -1
 _NUMPY = (".npy", ".npz")

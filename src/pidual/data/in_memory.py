@@ -16,7 +16,7 @@ from .classes import as_classes, check_classes
 from .people import names_annotator
 from .roles import ANNOTATOR_NAMES, RESERVED, Roles, has_people
 from .sources import Source
-from .sources.frame import Frame, in_pandas
+from .sources.in_arrow import Frame, in_pandas
 
 
 def read_arrays(label: Any, item: Any, pi: Any, split: Any, source: str) -> tuple[Source, Roles, pd.Categorical]:

@@ -20,7 +20,7 @@ from ..files import fingerprint, release
 from .images import LazyImages
 from .people import listed
 from .row_names import row_names
-from .sources.arrow_types import native
+from .sources.in_arrow import native
 
 Place = Callable[[int, tuple[int, ...]], str]
 

@@ -15,7 +15,7 @@ from .join import rows_by_name
 from .opening import open_source
 from .people import listed
 from .sources import Source
-from .sources.frame import in_pandas
+from .sources.in_arrow import in_pandas
 from .table import AnnotationTable
 
 if TYPE_CHECKING:

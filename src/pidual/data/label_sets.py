@@ -24,8 +24,7 @@ from .classes import merge_spellings
 from .columns import Keys, as_text, keys, spelled_like
 from .people import listed, shown
 from .sources import Source
-from .sources.arrow_types import is_list
-from .sources.in_arrow import Long, OnlyRows
+from .sources.in_arrow import Long, OnlyRows, is_list
 
 LEFT_OUT = ("no ", "not ", "without ", "no: ")  # in front of a class that a set does not have
 NOT_CLASSES = "spans, boxes and numbers are not judged, only classes of whole items; docs/multi_label.md says what can"

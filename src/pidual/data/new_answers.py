@@ -22,8 +22,7 @@ from .opening import open_source
 from .people import load_key, shown
 from .roles import Roles, find_roles
 from .sources import Source
-from .sources.frame import Frame
-from .sources.in_arrow import InArrow, OnlyRows
+from .sources.in_arrow import Frame, InArrow, OnlyRows
 from .table import AnnotationTable
 
 

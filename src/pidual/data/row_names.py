@@ -16,8 +16,7 @@ from .build import complete
 from .columns import Keys, as_text
 from .people import listed, shown
 from .sources import Source
-from .sources.arrow_types import native
-from .sources.frame import Frame
+from .sources.in_arrow import Frame, native
 
 _MAX_CODE = 0x10FFFF  # of a character
 

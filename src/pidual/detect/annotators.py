@@ -14,8 +14,7 @@ from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs, own_agreement
 from .class_accuracy import MIN_ANSWERS, ClassAccuracy
 from .copies import copied_by
-from .counts import Counts
-from .intervals import beta_interval, sums
+from .counts import Counts, beta_interval, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -18,8 +18,7 @@ import pandas as pd
 
 from ..metrics import NORMAL_90
 from ..run.predictions import Predictions, label_column
-from .counts import Counts
-from .intervals import CROWD_ANSWERS, beta_interval, shrunk_share, sums
+from .counts import CROWD_ANSWERS, Counts, beta_interval, shrunk_share, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

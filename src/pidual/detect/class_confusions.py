@@ -18,8 +18,7 @@ import numpy.typing as npt
 from ..data.pi.encoder import short_name
 from ..run.records.summary import Classes, ConfusedPair
 from .class_accuracy import MIN_ANSWERS
-from .counts import Counts
-from .intervals import CHANCE, chance_excess, sums
+from .counts import CHANCE, Counts, chance_excess, sums
 from .items import ALL_CLASSES
 
 Floats = npt.NDArray[np.float64]

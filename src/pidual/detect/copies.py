@@ -26,8 +26,7 @@ import numpy.typing as npt
 
 from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs
-from .counts import Counts
-from .intervals import CROWD_ANSWERS, sums
+from .counts import CROWD_ANSWERS, Counts, sums
 from .items import Truth
 
 Floats = npt.NDArray[np.float64]

@@ -21,10 +21,10 @@ import pandas as pd
 
 from ..data.pi.encoder import is_moment, numbers, value_text
 from ..run.records.summary import PIDirection
+from .counts import CHANCE
 from .gold import Known
 from .gold.estimates import t_quantile
 from .informative import MIN_SUPPORT, column_values
-from .intervals import CHANCE
 from .items import Posteriors
 
 Floats = npt.NDArray[np.float64]

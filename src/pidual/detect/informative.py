@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..data.pi.encoder import is_moment, is_number, numbers
-from .intervals import chance_excess, sums
+from .counts import chance_excess, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

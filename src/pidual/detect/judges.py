@@ -18,10 +18,10 @@ import pandas as pd
 from ..data.pi.encoder import value_text, words
 from ..metrics import NORMAL_95, wilson_interval
 from ..run.predictions import Predictions
+from .counts import sums
 from .directions import Deserved
 from .gold.estimates import FEW_GOLD, FEW_WRONG, t_quantile
 from .informative import FEW_VALUES
-from .intervals import sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

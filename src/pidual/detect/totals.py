@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.sources.frame import in_pandas
+from ..data.sources.in_arrow import in_pandas
 from ..errors import UsageError
 from ..metrics import NORMAL_90
 from ..run.records.summary import Rate

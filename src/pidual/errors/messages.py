@@ -1,12 +1,18 @@
-"""Text that comes from data, made fit for a message.
+"""Text of the data made fit for a message; warnings as values and lines; failed writes as a sentence.
 
 quoted(value)       in an error or a warning: quoted, and not longer than a line
 printable(text)     on a terminal: nothing in it can move the cursor or turn the direction of writing
 """
 
+import contextlib
+import os
 import re
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
+
+from . import DataWarning, PidualError
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
 _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_BIDI}]")
@@ -53,3 +59,40 @@ def printable(text: str, keep: str = "") -> str:
         return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode("ascii")
 
     return _CONTROL.sub(spelled, text)
+
+
+@contextlib.contextmanager
+def handling_warnings(handlers: Mapping[type[Warning], Callable[[str], object]]) -> Iterator[None]:
+    """Pass the texts of all warnings of these kinds on; others are shown as ever."""
+    with warnings.catch_warnings():
+        for kind in handlers:
+            warnings.simplefilter("always", kind)
+        show = warnings.showwarning
+
+        def handle(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            handler = next((handlers[kind] for kind in handlers if issubclass(category, kind)), None)
+            if handler is None:
+                show(message, category, *place, **more)
+            else:
+                handler(str(message))
+
+        warnings.showwarning = handle
+        yield
+
+
+@contextlib.contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the texts of all warnings about the data that come up inside."""
+    found: list[str] = []
+    with handling_warnings({DataWarning: found.append}):
+        yield found
+
+
+@contextlib.contextmanager
+def explaining_failed_writes(place: object, way_out: str, kind: type[PidualError] = PidualError) -> Iterator[None]:
+    """Say where an error of the file system, such as a full disk, happened, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise kind(f"Cannot write {place} ({reason}); {way_out}") from error

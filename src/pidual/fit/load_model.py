@@ -28,7 +28,7 @@ from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
 from ..run.files import RunFiles
 from ..run.predictions import label_column
-from ..run.records.model import InputSchema, Model
+from ..run.records.config import InputSchema, Model
 from ..run.records.reading import DAMAGED
 from .factories import method_maker, network_maker
 

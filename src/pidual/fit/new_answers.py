@@ -33,7 +33,7 @@ from ..data.new_answers import Reading
 from ..data.paths import beside
 from ..data.pi import PIEncoder
 from ..data.sources import Source
-from ..data.sources.frame import in_pandas
+from ..data.sources.in_arrow import in_pandas
 from ..detect import Posteriors
 from ..detect.reasons import find_item_reasons
 from ..errors import DataWarning, UsageError

@@ -19,8 +19,7 @@ from ..data.table import describe_repeats
 from ..detect.gold import LEAST_GOLD
 from ..detect.sentences import describe_few_gold
 from ..errors import DataError, UsageError
-from ..errors.handling import collected_warnings
-from ..errors.messages import quoted
+from ..errors.messages import collected_warnings, quoted
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
 from ..learn.closed_form.pictures import is_picture

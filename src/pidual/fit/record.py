@@ -27,8 +27,18 @@ from ..learn.nets import Standardize
 from ..run.files import RunFiles, pictures_by_item
 from ..run.lifecycle import NEW, choose_folder, find_changes, refuse_change
 from ..run.predictions import write_frame
-from ..run.records.config import Config, Data, Hardware, PIDescription, Source, Splits
-from ..run.records.model import InputSchema, Model, Sizes, StoredNetwork
+from ..run.records.config import (
+    Config,
+    Data,
+    Hardware,
+    InputSchema,
+    Model,
+    PIDescription,
+    Sizes,
+    Source,
+    Splits,
+    StoredNetwork,
+)
 from ..run.records.reading import FORMAT, as_record, parse_record, seal
 from ..run.records.summary import Summary
 from .judge import Results

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from ..data.datasets.cifar import CLASSES_10, Images, load_cifar10
 from ..data.datasets.cifar10_pi import ABOUT, FOLDER, LEAST_ACCURACY, NOISE, item_names, training_images
-from ..data.datasets.imagenet_pi_files import write_imagenet_pi
+from ..data.datasets.imagenet_pi import write_imagenet_pi
 from ..data.datasets.relabel import accuracy, calibrate_rate, sample_annotations
 from ..errors import DataWarning
 from ..files import write_json

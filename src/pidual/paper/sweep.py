@@ -5,6 +5,10 @@
 The trials are kept in an Optuna study, in a SQLite file of the directory or behind any URL that Optuna takes. Whoever
 makes the study adds all its trials at once; each worker takes one that waits, until none is left. A trial of which
 there has been no heartbeat for a minute is put back; its fit continues from the state it saved, if that can be seen.
+
+`run_tuned` is the paper's whole protocol: search the grid of a method, then fit seeds with what did best.
+
+    OUT/<scale>/<dataset>/tune/<method>/   the sweep of a method (`paper.sweep`), which any number of processes share
 """
 
 import contextlib
@@ -15,20 +19,12 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from ..errors import RunError, UsageError
-
-try:
-    import optuna
-except ImportError as error:
-    raise UsageError(f"A sweep needs Optuna ({error}); install it with `pip install 'pidual[sweep]'`.") from error
-
 from optuna.exceptions import (
     DuplicatedStudyError,
     ExperimentalWarning,
@@ -44,7 +40,9 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ..data import AnnotationTable, Inputs
+from ..data.datasets.base import NoisyDataset
 from ..data.pi.random_pi import derive_seed
+from ..errors import RunError, UsageError
 from ..files import replacing, without_passwords, write_json
 from ..files.spreadsheet import write_csv
 from ..fit.fit import train
@@ -55,7 +53,16 @@ from ..learn.engine import Interrupted, Progress, Session, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..options.launcher import place_among_processes
 from ..run.lifecycle import find_changes, locked, refuse_change, remove_state
-from .search import Search, Space, plain
+from .recipes import Recipe, merge
+from .runs import Fit, load_data, run_fits
+from .score import Result, table_and_inputs
+from .search import Search, Space, plain, recipe_search
+
+try:
+    import optuna
+except ImportError as error:
+    raise UsageError(f"A sweep needs Optuna ({error}); install it with `pip install 'pidual[sweep]'`.") from error
+
 
 SAMPLERS = ("grid", "tpe")
 TPE_TRIALS = 30  # if the number of trials is not given
@@ -447,3 +454,52 @@ class Worker:
             "n_trials": len(complete),
             "command": shlex.join([*self.fit_command, *settings]),
         }
+
+
+def run_tuned(
+    fits: Sequence[Fit],
+    data: Path,
+    out: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[Result]:
+    """Do the fits as `run_fits` does, each in the settings that did best for its method; sweeps that ended stay.
+
+    `data`, `out`: folder of the datasets, and of the result files.
+    `threads`, `progress`, `stop`: as in `run_fits`.
+    `say`: called with one line for every trial.
+    """
+    tuned: dict[str, Recipe] = {}
+    for recipe in {fit.recipe.dataset: fit.recipe for fit in fits}.values():
+        loaded, own = load_data(recipe, data), [fit for fit in fits if fit.recipe == recipe]
+        changes = next((fit.changes for fit in own if not fit.variant), {})
+        for method in dict.fromkeys(fit.method for fit in own):
+            say(f"Searching options of {method} on noisy validation rows of {recipe.dataset}")
+            how = {"threads": threads, "progress": progress, "say": say, "stop": stop}
+            recipe = _tune(recipe, method, loaded, out, changes, how)
+        tuned[recipe.dataset] = recipe
+    fits = [replace(fit, recipe=tuned[fit.recipe.dataset]) for fit in fits]
+    return run_fits(fits, data, out, threads=threads, progress=progress, stop=stop)
+
+
+def _tune(
+    recipe: Recipe, method: str, data: NoisyDataset, out: Path, changes: Mapping[str, Any], how: dict[str, Any]
+) -> Recipe:
+    """Return the recipe with what its grid has best for a method; as it is where there is nothing to search."""
+    own = {name: values for name, values in recipe.search.items() if name not in changes}
+    options, search = recipe_search(recipe, data, method, changes=changes, own=own or None)
+    if not search:
+        return recipe
+    folder = Fit(recipe, method).path(out).parent / "tune" / method
+    threads, how = how["threads"], {name: value for name, value in how.items() if name != "threads"}
+    best = run_sweep(
+        *table_and_inputs(data), folder, replace(options, threads=threads), search, resume=True, **how
+    ).best
+    if best is None:
+        raise RunError(f"No trial of {method} ended well; {folder / 'trials.csv'} says why.")
+    found = {"options": best["options"], "trials": best["n_trials"], "by": "accuracy on noisy validation rows, seed 0"}
+    methods = merge(recipe.methods, {method: best["options"]})
+    return replace(recipe, methods=methods, tuned={**recipe.tuned, method: found})

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
-from ..files import read_json
-from ..files.whole import lock
+from ..files import lock, read_json
 
 RUN_FILES = (
     *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),

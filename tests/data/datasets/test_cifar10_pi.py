@@ -6,7 +6,7 @@ from published import write_cifar10
 from sklearn.metrics import roc_auc_score
 
 from pidual.data.datasets import cifar, load_dataset
-from pidual.data.datasets.imagenet_pi_files import read_imagenet_pi
+from pidual.data.datasets.imagenet_pi import read_imagenet_pi
 from pidual.errors import DataError, DataWarning
 from pidual.paper import make_cifar10_pi as making
 from pidual.paper.make_cifar10_pi import make_cifar10_pi

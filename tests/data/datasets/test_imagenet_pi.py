@@ -5,8 +5,7 @@ from scipy.io import savemat
 
 from pidual.data.datasets import load_dataset
 from pidual.data.datasets.check import check_dataset
-from pidual.data.datasets.imagenet_pi import ANNOTATORS
-from pidual.data.datasets.imagenet_pi_files import read_imagenet_pi, write_imagenet_pi
+from pidual.data.datasets.imagenet_pi import ANNOTATORS, read_imagenet_pi, write_imagenet_pi
 from pidual.data.datasets.relabel import sample_annotations
 from pidual.errors import DataError
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.data.datasets.imagenet_pi_files import read_imagenet_pi, write_imagenet_pi
+from pidual.data.datasets.imagenet_pi import read_imagenet_pi, write_imagenet_pi
 from pidual.data.datasets.relabel import sample_annotations
 from pidual.errors import DataError
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 
-from pidual.data.datasets.judges import make_judges
+from pidual.data.datasets.synthetic import make_judges
 
 
 def test_the_same_seed_gives_the_same_panel():

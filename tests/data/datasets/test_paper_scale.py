@@ -10,7 +10,7 @@ from PIL import Image
 from published import raw_csv, raw_rows, write_cifar10
 
 from pidual.data.datasets import cifar
-from pidual.data.datasets.imagenet_pi_files import write_imagenet_pi
+from pidual.data.datasets.imagenet_pi import write_imagenet_pi
 from pidual.data.datasets.relabel import sample_annotations
 from pidual.learn.nets import build_network
 

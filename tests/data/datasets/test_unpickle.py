@@ -7,7 +7,7 @@ import pytest
 import torch
 from published import python2_pickle
 
-from pidual.data.datasets.unpickle import read_pickle, read_torch
+from pidual.data.datasets.cifar import read_pickle, read_torch
 from pidual.errors import DataError
 
 

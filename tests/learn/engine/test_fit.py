@@ -315,7 +315,7 @@ def test_a_scan_can_see_the_views_of_training():
 
 
 def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.learn.nets.pi_linear.SPARSE_ABOVE", 10)
+    monkeypatch.setattr("pidual.learn.nets.mlp.SPARSE_ABOVE", 10)
     whole = fit(build(rows), rows, rows, TRAINING)
     assert whole.method.shared.sparse
     counter = itertools.count(1)

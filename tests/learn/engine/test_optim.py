@@ -3,12 +3,12 @@ from torch import nn
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Training
-from pidual.learn.engine.optim import clip_gradients, make_optimizers
+from pidual.learn.engine.fit import clip_gradients, make_optimizers
 from pidual.learn.methods import PiDual
 
 
 def sparse_method(monkeypatch):
-    monkeypatch.setattr("pidual.learn.nets.pi_linear.SPARSE_ABOVE", 10)
+    monkeypatch.setattr("pidual.learn.nets.mlp.SPARSE_ABOVE", 10)
     return PiDual(nn.Linear(3, 2), Spec(10, 2, (50,), 0), width=4, random_pi=0)
 
 

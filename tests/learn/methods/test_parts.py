@@ -128,7 +128,7 @@ def test_interrupted_save_leaves_the_old_file(where, interruption, tmp_path, mon
     memory.save(tmp_path / "rows")
     before = (tmp_path / "rows").read_bytes()
     memory.update(torch.tensor([0]), torch.full((1, WIDTH), -1.0))
-    monkeypatch.setattr("pidual.files.whole.os.fsync", interrupted)
+    monkeypatch.setattr("pidual.files.os.fsync", interrupted)
     with pytest.raises(type(interruption)):
         memory.save(tmp_path / "rows")
     assert (tmp_path / "rows").read_bytes() == before

@@ -12,7 +12,7 @@ from toy import batch_of_views, softmax
 from pidual.errors import UsageError
 from pidual.learn.batch import Spec
 from pidual.learn.engine import Training
-from pidual.learn.engine.optim import make_optimizers
+from pidual.learn.engine.fit import make_optimizers
 from pidual.learn.methods.parts.networks import classifier, last_stage
 from pidual.learn.methods.pes import PES
 from pidual.learn.nets import MLP, SmallCNN

@@ -15,10 +15,8 @@ from pidual.run.records.config import Config
 from pidual.run.records.reading import as_record, file_digest
 from pidual.run.records.summary import Summary
 from pidual.show.report import build_report
-from pidual.show.report.amounts import amounts
-from pidual.show.report.headline import data_name
 from pidual.show.report.people import annotators, axis_of, by_class
-from pidual.show.report.suspects import why
+from pidual.show.report.sections import amounts, data_name, why
 
 pytestmark = pytest.mark.shapes_unchecked
 

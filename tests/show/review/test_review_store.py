@@ -8,8 +8,7 @@ import pytest
 
 from pidual.api.run import Run
 from pidual.errors import RunError, UsageError
-from pidual.run.decisions import Store, read_decisions
-from pidual.run.decisions_database import FILE
+from pidual.run.decisions import FILE, Store, read_decisions
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, DataWarning
 from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, find_entry, imagenet_pi, labelme
+from .base import MissingError
 from .digits import load_digits_pi
-from .locate import MissingError
 
 Status = Literal["ok", "note", "missing", "wrong"]
 HALF_POINT = 0.005  # how far the noise of what pidual has sampled may lie from what was asked for

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from ...errors import DataError, DataWarning
 from ...files import read_json
 from . import cifar
-from .base import NoisyDataset
+from .base import MissingError, NoisyDataset
 from .cifar import CLASSES_10, Images, load_cifar10
-from .imagenet_pi_files import read_imagenet_pi
-from .locate import MissingError
+from .imagenet_pi import read_imagenet_pi
 
 NOISE = {"low": 0.50, "high": 0.72}
 LEAST_ACCURACY = 0.75

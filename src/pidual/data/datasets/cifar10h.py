@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from .base import NoisyDataset
+from .base import NoisyDataset, need_file, read_columns, whole_numbers
 from .cifar import CLASSES_10, load_cifar10
-from .locate import need_file, read_columns, whole_numbers
 
 SOURCE = "https://github.com/jcpeterson/cifar-10h (data/cifar10h-raw.zip)"
 FOLDER, RAW, ZIP = "cifar-10h", "cifar10h-raw.csv", "cifar10h-raw.zip"

@@ -16,9 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from .base import NoisyDataset
+from .base import NoisyDataset, need_file, read_columns, whole_numbers
 from .cifar import CLASSES_10, Images, load_cifar10
-from .locate import need_file, read_columns, whole_numbers
 
 SOURCE = "https://github.com/cambridge-mlg/cifar-10s"
 FOLDER, NAME = "cifar-10s", "annotations.csv"

@@ -19,10 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
-from .base import NoisyDataset
-from .cifar import CLASSES_10, Depth, Images, cifar100_classes, load_cifar10, load_cifar100
-from .locate import need_file, read_columns, whole_numbers
-from .unpickle import read_torch
+from .base import NoisyDataset, need_file, read_columns, whole_numbers
+from .cifar import CLASSES_10, Depth, Images, cifar100_classes, load_cifar10, load_cifar100, read_torch
 
 SOURCE = "https://github.com/UCSC-REAL/cifar-10-100n"
 FOLDER = "cifar-n"

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
 from .. import Inputs, load_inputs
-from .base import NoisyDataset
+from .base import NoisyDataset, need_file, read_columns, whole_numbers
 from .cifar import Images, cifar100_classes, load_cifar100
-from .locate import need_file, read_columns, whole_numbers
 
 FOLDER = "crowds"
 

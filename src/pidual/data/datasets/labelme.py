@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
-from .base import NoisyDataset
-from .locate import load_array, need_file
+from .base import NoisyDataset, load_array, need_file
 
 SOURCE = "http://www.fprodrigues.com/publications/deep-crowds/"
 FOLDER, ANSWERS = "labelme", "answers.txt"

@@ -1,7 +1,11 @@
-"""A small synthetic crowd: seeded, with known wrong labels and privileged information that says something about them.
+"""Made-up data, seeded, with known wrong labels: a crowd, comparisons of two items, and a panel of language models.
 
-Items are points in clusters, two per class, so that no straight line separates the classes. Annotators differ in
-skill; some are spammers, who answer at random or always the same. Wrong answers tend to be quick ones.
+crowd          Items are points in clusters, two per class, so that no straight line separates the classes. Annotators
+               differ in skill; some are spammers, who answer at random or always the same. Wrong answers tend to be
+               quick ones.
+comparisons    Items have known scores; people differ in skill, and are pulled to the left side.
+judges         Two families of models. What misleads one model misleads its siblings, all pass long answers too
+               readily, and each leans a little towards what it is shown first: mistakes that agreement cannot show.
 """
 
 from dataclasses import dataclass
@@ -173,3 +177,109 @@ def _seconds(
     log_seconds = pace[who] - 0.7 * (wrong & honest) + rng.normal(0.0, 0.4, len(who))
     idle = np.where(rng.random(len(who)) < 0.01, 30.0, 1.0)
     return np.asarray(np.round(np.exp(log_seconds) * idle, 2))
+
+
+ERROR = 0.05  # of careful people
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Comparisons with what is true about them."""
+
+    frame: pd.DataFrame  # one comparison per row: left, right, winner (left, right or tie), judge
+    # True score of each item; a difference of 1 is preferred in 73% of cases by somebody careful
+    score: "pd.Series[float]"
+    x: NDArray[np.float64]  # (n_items, n_features), features, of which the score is a linear function and noise
+    against: NDArray[np.bool_]  # whether each answer prefers the worse item
+
+
+def make_comparisons(
+    n_items: int = 40,
+    n_answers: int = 1200,
+    n_judges: int = 8,
+    *,
+    n_random: int = 1,
+    pull: float = 0.1,
+    ties: float = 0.0,
+    n_features: int = 4,
+    seed: int = 0,
+) -> Comparisons:
+    """Make comparisons: `n_random` judges answer at random, a share `pull` of all answers is left whatever the items.
+
+    `ties` is the share of ties between items of the same score.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_items, n_features))
+    score = x @ rng.normal(size=n_features) * 0.6 + 0.4 * rng.normal(size=n_items)
+    score -= score.mean()
+    left = rng.integers(0, n_items, n_answers)
+    right = (left + rng.integers(1, n_items, n_answers)) % n_items
+    who, error = rng.integers(0, n_judges, n_answers), np.full(n_judges, ERROR)
+    error[:n_random] = 0.5
+    d = score[left] - score[right]
+    said = (rng.random(n_answers) > 1 / (1 + np.exp(-d))).astype(int)
+    said = np.where(rng.random(n_answers) < error[who], 1 - said, said)
+    said = np.where(rng.random(n_answers) < pull, 0, said)
+    said = np.where(rng.random(n_answers) < ties * np.exp(-np.abs(d)), 2, said)
+    names = np.array([f"item-{number:03d}" for number in range(n_items)])
+    columns = {"left": names[left], "right": names[right], "winner": np.array(["left", "right", "tie"])[said]}
+    frame = pd.DataFrame({**columns, "judge": [f"judge-{number}" for number in who]})
+    return Comparisons(frame, pd.Series(score, names), x, (said != 2) & (said != (d < 0)))
+
+
+VERDICTS = ("fail", "pass")
+TYPICAL_WORDS = 180
+FAMILY, LENGTH, ORDER, LENIENT = 2.6, 2.0, 0.35, 0.6  # logits: shared by a family, an e-fold in words, shown first
+TWICE, UNSURE = 0.3, 0.03  # shares of judgements that are asked in both orders, and that are no answer
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Judgements by a panel, and what is true."""
+
+    # one row per judgement: item, judge, verdict ("pass", "fail" or "unsure"), order, words, logprob
+    frame: pd.DataFrame
+    truth: pd.Series  # the true verdict of each item, by item
+    gold: pd.DataFrame  # columns item and truth: items drawn at random whose true verdict people have found out
+
+
+def make_judges(n_items: int = 600, n_judges: int = 12, n_gold: int = 100, *, seed: int = 0) -> _Panel:
+    """Make the judgements of a panel.
+
+    `n_items`, `n_judges`: sizes; each judge is asked about four items in five.
+    `n_gold`: items with a gold label.
+    `seed`: the same seed gives the same panel.
+    """
+    rng = np.random.default_rng(seed)
+    passes = rng.random(n_items) < 0.55
+    words = np.exp(rng.normal(np.log(TYPICAL_WORDS), 0.7, n_items)).astype(np.int64) + 5
+    family = np.arange(n_judges) * 2 // n_judges
+    shared = FAMILY * rng.normal(size=(2, n_items))
+    skill, lean = rng.uniform(1.2, 2.6, n_judges), rng.normal(LENIENT, 0.3, n_judges)
+    item, judge, order = _asked_judges(n_items, n_judges, rng)
+    logit = skill[judge] * np.where(passes[item], 1.0, -1.0) + lean[judge] + shared[family[judge], item]
+    logit += LENGTH * np.log(words[item] / TYPICAL_WORDS) + ORDER * np.where(order == "first", 1, -1)
+    said = logit + rng.logistic(size=len(item)) > 0
+    verdict = np.where(rng.random(len(item)) < UNSURE, "unsure", np.where(said, "pass", "fail"))
+    sure = np.logaddexp(0, -np.abs(logit)) * rng.uniform(0.5, 1.5, len(item))
+    names = np.asarray([f"{'ab'[family[number]]}-{number:02d}" for number in range(n_judges)])
+    ids = np.asarray([f"answer-{number:04d}" for number in range(n_items)])
+    columns = {"item": ids[item], "judge": names[judge], "verdict": verdict, "order": order, "words": words[item]}
+    frame = pd.DataFrame(columns | {"logprob": -sure.round(4)})
+    truth = pd.Series(np.asarray(VERDICTS)[passes.astype(int)], index=ids, name="truth")
+    chosen = np.sort(rng.choice(n_items, n_gold, replace=False))
+    return _Panel(frame, truth, pd.DataFrame({"item": ids[chosen], "truth": truth.to_numpy()[chosen]}))
+
+
+def _asked_judges(
+    n_items: int, n_judges: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_]]:
+    """Draw who is asked about what, in which order; some are asked twice, once in each."""
+    item, judge = np.nonzero(rng.random((n_items, n_judges)) < 0.8)
+    order = np.where(rng.random(len(item)) < 0.5, "first", "second")
+    again = np.flatnonzero(rng.random(len(item)) < TWICE)
+    other = np.where(order[again] == "first", "second", "first")
+    rows = np.r_[np.arange(len(item)), again]
+    order = np.r_[order, other]
+    by_item = np.lexsort((judge[rows], item[rows]))
+    return item[rows][by_item], judge[rows][by_item], order[by_item]

@@ -22,11 +22,21 @@ from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import listed, quoted
 from ..paths import File
 from ..sources.base import Source
+from ..sources.file import ParquetFile
 from ..sources.in_arrow import InArrow
-from ..sources.parquet import ParquetFile
-from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
+from . import argilla, doccano, hugging_face, judgements, label_studio
 from .answers import Answers
-from .label_studio_table import is_annotation_table, read_annotation_table
+from .judgements import (
+    is_deepeval,
+    is_inspect,
+    is_lm_eval,
+    is_promptfoo,
+    read_deepeval,
+    read_inspect,
+    read_lm_eval,
+    read_promptfoo,
+)
+from .label_studio import is_annotation_table, read_annotation_table
 from .potato import files_of, is_record, read_records, records_of
 from .prodigy import is_task, read_tasks
 from .records import Json, JsonRecords, as_columns
@@ -40,10 +50,10 @@ NESTED = {
     "potato": (is_record, read_records),
 }
 LOGS = {
-    "inspect": (inspect_log.is_log, inspect_log.read_inspect),
-    "promptfoo": (promptfoo.is_log, promptfoo.read_promptfoo),
-    "deepeval": (deepeval.is_log, deepeval.read_deepeval),
-    "lm-eval": (lm_eval.is_log, lm_eval.read_lm_eval),
+    "inspect": (is_inspect, read_inspect),
+    "promptfoo": (is_promptfoo, read_promptfoo),
+    "deepeval": (is_deepeval, read_deepeval),
+    "lm-eval": (is_lm_eval, read_lm_eval),
 }
 FORMATS = (*NESTED, *LOGS, "label-studio-min", "hf", "table")
 __all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_log", "open_zip", "recognised_table"]

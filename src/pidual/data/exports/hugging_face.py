@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import first_line, listed
-from ..sources.arrow_types import class_names, plain_type, with_names
 from ..sources.base import Guess, Source
-from ..sources.in_arrow import InArrow
+from ..sources.in_arrow import InArrow, class_names, plain_type, with_names
 from .argilla import is_flat, read_responses
 from .long_table import guess_inputs
 from .records import vector_columns

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...errors.messages import first_line, quoted
-from ..sources.arrow_types import is_list
 from ..sources.base import BLOCK
 from ..sources.file import TextFile
+from ..sources.in_arrow import is_list
 from ..sources.json_lines import JSON_KINDS
 
 _LONGEST = 20_000  # numbers of a vector that become columns

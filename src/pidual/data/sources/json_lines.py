@@ -16,9 +16,9 @@ from ...errors import DataError
 from ...errors.messages import quoted
 from ..paths import File
 from ..people import shown
-from .arrow_types import is_list, is_numeric
 from .base import BLOCK, arrow_message
 from .file import TextFile
+from .in_arrow import is_list, is_numeric
 
 MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
 _NULL = re.compile(rb"[\r\n][ \t]*null[ \t]*(?=[\r\n]|$)")

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...options import Count
 from .base import PI, Batch, Scan, Spec
 from .kinds import WithPI
-from .parts.pi_tower import PITower
+from .parts.monte_carlo import PITower
 
 
 class AFM(WithPI):

@@ -9,7 +9,7 @@ from ..batch import in_full_precision
 from ..nets import PILinear
 from .base import Batch, Method, Spec
 from .parts.memory import SampleMemory
-from .parts.pi_tower import PITower
+from .parts.monte_carlo import PITower
 
 
 class WithPI(Method):

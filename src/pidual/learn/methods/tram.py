@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ...options import Count, NotNegative
 from .base import Batch, Spec
 from .kinds import WithPI
-from .parts.pi_tower import PITower
+from .parts.monte_carlo import PITower
 
 
 class TRAM(WithPI):

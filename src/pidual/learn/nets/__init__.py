@@ -17,14 +17,14 @@ from .base import Network as Network
 from .base import Standardize as Standardize
 from .base import glorot_linear as glorot_linear
 from .base import he_normal_ as he_normal_
-from .given import Prior, Recalibrated
 from .libraries import LIBRARIES as LIBRARIES
 from .libraries import build_backbone
 from .mlp import MLP as MLP
+from .mlp import PILinear as PILinear
+from .mlp import Prior, Recalibrated
 from .mlp import mlp as mlp
-from .pi_linear import PILinear as PILinear
 from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
-from .small_cnn import SmallCNN as SmallCNN
+from .resnet import SmallCNN as SmallCNN
 
 NETWORKS: dict[str, type[Network]] = {
     "mlp": MLP,

@@ -21,9 +21,9 @@ from ...data import keys, long_frame
 from ...data.roles import Roles
 from ...data.sources import Source
 from ...data.sources.csv_file import CsvFile
+from ...data.sources.file import ParquetFile
 from ...data.sources.in_arrow import Long
 from ...data.sources.json_lines import JsonLines
-from ...data.sources.parquet import ParquetFile
 from ...errors import UsageError
 from ...errors.messages import quoted
 from ...files import replacing

@@ -27,7 +27,7 @@ from ...learn.closed_form.network import KernelMixture
 from ...learn.methods import Method
 from ...learn.nets import Standardize
 from ...run.files import RunFiles
-from ...run.records.model import InputSchema
+from ...run.records.config import InputSchema
 
 CLOSE = 1e-5  # how far probabilities of the exported network may be from ours
 N_CHECKED = 64  # made-up inputs that are compared

@@ -11,12 +11,8 @@ from ...errors.messages import printable
 from ...files import write_text
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from .amounts import amounts, evaluation, histograms
-from .classes import classes
-from .headline import headline
-from .making import MAX_EFFECTS, curves, pi_effects, settings
-from .people import agreement, annotators, by_class
-from .suspects import suspects
+from .people import agreement, annotators, by_class, classes
+from .sections import MAX_EFFECTS, amounts, curves, evaluation, headline, histograms, pi_effects, settings, suspects
 from .words import FILTERS, Context
 
 MAX_DIRECTIONS = 20

@@ -2,8 +2,7 @@
 
 memory        a value per training row
 processes     values of all processes that train together
-monte_carlo   draws, and means over them
+monte_carlo   draws, and means over them; logits from features and PI
 networks      a second network, layers with new weights, a moving average
-pi_tower      logits from features and PI
 selection     which rows count, from which epoch on, and how they are mixed
 """
