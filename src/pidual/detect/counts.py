@@ -3,17 +3,20 @@
 Only what occurs has a cell, so that many annotators and many classes cost no more than their answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..run.predictions import Predictions
-from .intervals import sums
-from .items import Posteriors, Truth
+from .intervals import numbered, sums
+from .items import PART, Posteriors, Truth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+CELL = ("who", "true", "given", "n", "right")
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,40 @@ class Counts:
         `who` (N,): codes of the annotators; None where they are not known.
         `given` (N,): codes of the given labels.
         """
-        said = np.asarray(given).astype(np.int64)[truth.row]
-        people = np.zeros_like(said) if who is None else np.asarray(who).astype(np.int64)[truth.row]
-        right = truth.weight * (said == truth.label)
-        return cls.in_cells(people, truth.label, said, truth.weight, right, n_classes)
+        found = []
+        for first in range(0, max(1, len(truth.row)), PART):
+            part = slice(first, first + PART)
+            row, label, weight = truth.row[part], truth.label[part], truth.weight[part]
+            said = np.asarray(given)[row].astype(np.int64)
+            people = np.zeros_like(said) if who is None else np.asarray(who)[row].astype(np.int64)
+            found.append(cls.in_cells(people, label, said, weight, weight * (said == label), n_classes))
+        return cls.added(found)
 
     @classmethod
     def of_predictions(cls, predictions: Predictions, posteriors: Posteriors | None = None) -> "Counts":
         """Count answers by the posterior of each item where it is known, else by its consensus."""
-        truth = Truth.of(predictions, posteriors)
-        return cls.of(predictions.annotator, predictions.given, truth, len(predictions.classes))
+        who, given, k = predictions.annotator, predictions.given, len(predictions.classes)
+        if posteriors is None:
+            consensus = Truth.by_consensus(predictions.suggested, predictions.suggested_probability)
+            return cls.of(who, given, consensus, k)
+        parts = (cls.of(who, given, truth, k) for truth in Truth.parts(predictions.item, posteriors))
+        return cls.added([part.per("who", "true", "given") for part in parts])
+
+    @classmethod
+    def added(cls, parts: Sequence["Counts"]) -> "Counts":
+        """Add up counts of parts of the answers, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        who, true, given, n, right = (np.concatenate([getattr(part, name) for part in parts]) for name in CELL)
+        total = cls.in_cells(who, true, given, n, right, parts[0].n_classes)
+        ends = np.cumsum([len(part.n) for part in parts])
+        cells = zip(np.split(total.cell, ends[:-1]), parts, strict=True)
+        return replace(total, cell=np.concatenate([cell[part.cell] for cell, part in cells]))
 
     @classmethod
     def in_cells(cls, who: Ints, true: Ints, given: Ints, n: Floats, right: Floats, k: int) -> "Counts":
         """Add up answers that have the same codes."""
-        keys, cell = np.unique((who * k + true) * k + given, return_inverse=True)
+        keys, cell = numbered((who * k + true) * k + given)
         n, right = (sums(cell, part, len(keys)) for part in (n, right))
         return cls(keys // k**2, keys // k % k, keys % k, n, right, cell, k)
 

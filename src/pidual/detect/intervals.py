@@ -7,6 +7,7 @@ Floats = npt.NDArray[np.float64]
 
 CROWD_ANSWERS = 2.0  # an interval begins with as many answers of the crowd's quality
 INTERVAL = 0.95
+CLOSE = 4  # keys that there may be for each that occurs, for a table of them
 CHANCE = 0.05  # that anything at all, of what is tested together, is said without reason
 
 
@@ -43,3 +44,17 @@ def chance_excess(variance: npt.ArrayLike, chance: float, largest: npt.ArrayLike
 def sums(index: npt.NDArray[np.int64], values: npt.ArrayLike, size: int) -> Floats:
     """Sum of the values of each index from 0 to `size` - 1."""
     return np.bincount(index, weights=np.asarray(values, np.float64), minlength=size).astype(np.float64)
+
+
+def numbered(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the different keys in ascending order, and the place of each among them, as `numpy.unique` does.
+
+    Where they lie close together a table takes less time and memory than sorting.
+    """
+    if not len(keys) or (size := int(keys.max()) + 1) > CLOSE * len(keys) or keys.min() < 0:
+        return np.unique(keys, return_inverse=True)
+    there = np.zeros(size, bool)
+    there[keys] = True
+    place = np.cumsum(there, dtype=np.int32)
+    place -= 1
+    return np.flatnonzero(there), place[keys].astype(np.int64)
