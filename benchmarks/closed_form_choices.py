@@ -18,7 +18,6 @@ docs/settings.md says which choices were made with these figures in view.
 """
 
 import argparse
-import resource
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -30,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from closed_form_parts import Certain, Damped, Hard, KMeans, Leverage, Logistic
-from common import RESULTS, Log, data_folder
+from common import RESULTS, Log, data_folder, peak_memory
 from crowd_data import CROWDS, as_text, crowd_files, make_synthetic, read_texts, relation_views
 from crowd_scores import score
 from crowds import ours
@@ -191,9 +190,8 @@ def run(choice):
         single = [draw_crowd(seed)["answers_per_item"] == 1 for seed in range(40)]
         found["stress, one answer"] = [row for row, is_single in zip(found["stress"], single, strict=True) if is_single]
         found["stress 4"] = found["stress"][4:5]
-    megabytes = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     means = {name: [round(value, 4) for value in np.mean(rows, axis=0).tolist()] for name, rows in found.items()}
-    return {"choice": choice, **about(), "megabytes": megabytes, "groups": means}
+    return {"choice": choice, **about(), "megabytes": round(peak_memory()), "groups": means}
 
 
 if __name__ == "__main__":

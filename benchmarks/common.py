@@ -3,6 +3,10 @@
 import dataclasses
 import json
 import os
+import re
+import subprocess
+import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -38,6 +42,41 @@ def in_lines(values):
     if isinstance(values["results"], list):
         parts["results"] = "[\n    " + ",\n    ".join(map(dumps, values["results"])) + "\n  ]"
     return "{\n" + ",\n".join(f"  {dumps(name)}: {text}" for name, text in parts.items()) + "\n}\n"
+
+
+def peak_memory(status="/proc/self/status"):
+    """Megabytes of memory that a process has had at most; what `resource` says begins with that of its parent."""
+    return int(re.search(r"VmHWM:\s*(\d+) kB", Path(status).read_text())[1]) / 1024
+
+
+NOTING = """
+import atexit, os, pathlib, runpy, sys
+to = pathlib.Path(os.environ["STATUS_TO"])
+atexit.register(lambda: to.write_text(pathlib.Path("/proc/self/status").read_text()))
+_, how, what, *sys.argv[1:] = sys.argv
+runpy.run_module(what, run_name="__main__", alter_sys=True) if how == "-m" else exec(what)
+"""
+
+
+def run_apart(words, cwd=None, **changes):
+    """Seconds of processor time and on the clock, and megabytes at most, of `python WORDS`."""
+    started = time.monotonic()
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as status:
+        process = subprocess.Popen(
+            [sys.executable, "-c", NOTING, *words],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "STATUS_TO": status.name} | changes,
+            cwd=cwd,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        _, ended, used = os.wait4(process.pid, 0)
+        said.seek(0)
+        if ended:
+            text = said.read().decode(errors="replace")
+            raise SystemExit(f"python {' '.join(map(str, words))} failed:\n{text[-3000:]}")
+        megabytes = peak_memory(status.name)
+    seconds, clock = used.ru_utime + used.ru_stime, time.monotonic() - started
+    return {"seconds": round(seconds, 1), "clock": round(clock, 1), "megabytes": round(megabytes)}
 
 
 def read_rows(path: Path):

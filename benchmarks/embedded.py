@@ -14,7 +14,6 @@ Pictures have 96 pixels a side: those of CIFAR are made three times as large.
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from common import RESULTS, data_folder, replace_parts
+from common import RESULTS, data_folder, peak_memory, replace_parts
 from PIL import Image
 
 from pidual.data.embedding import BATCH, Items, cache_folder, embed
@@ -185,14 +184,12 @@ def follow(kind, folder, stop):
 
 
 def alone(kind, path):
-    """What `follow` starts; its peak is the system's, as `resource` has that of the process that started it."""
-
+    """What `follow` starts."""
     last = []
 
     def tell(*done_and_total):
         last[:] = done_and_total
-        peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-        print(json.dumps([*last, int(peak[1]) // 1024]), flush=True)
+        print(json.dumps([*last, round(peak_memory())]), flush=True)
 
     ours(kind, path, tell)(some_items(kind))
     tell(*last)  # again with all vectors in memory

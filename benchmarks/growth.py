@@ -19,7 +19,6 @@ Rows of the same data are replaced, others stay; each has the commit of `now`.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import RESULTS, write_result
+from common import RESULTS, peak_memory, write_result
 
 from pidual.data.datasets.base import NoisyDataset
 from pidual.data.datasets.synthetic import make_crowd
@@ -97,12 +96,12 @@ def ours(data):
     from pidual.fit.fit import train
     from pidual.fit.judge import assess
     from pidual.fit.options import FitOptions
-    from pidual.learn.engine import make_fabric
+    from pidual.learn.engine import Session, make_fabric
     from pidual.paper.score import prepare_data
 
     job = prepare_data(data, FitOptions(accelerator="cpu"))
     fabric = make_fabric("cpu")
-    assess(job, train(job, fabric=fabric), fabric)
+    assess(job, train(job, Session(fabric)), fabric)
 
 
 def folds(data):
@@ -124,10 +123,10 @@ def time_one(way, name):
     with ExitStack() as stack:
         data = load(name, stack)
         ours(load("60x5x3x2", stack))  # whatever is imported late
-        before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        before, started = peak_memory(), time.process_time()
         (folds if way == "folds" else ours)(data)
         seconds = time.process_time() - started
-        print(json.dumps([seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024]))
+        print(json.dumps([seconds, peak_memory() - before]))
 
 
 def in_process(way, name):

@@ -17,10 +17,7 @@ Rows of the same part and size are replaced, others stay; each has its commit.
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from common import RESULTS, write_result
+from common import RESULTS, run_apart, write_result
 from paper_table import markdown
 
 from pidual.paper.runs import commit
@@ -71,39 +68,6 @@ def draw(n_items, n_features, *, signal=0.15, folded=False):
         yield answers, pa.table({"item": names} | {f"f{place}": column for place, column in enumerate(x.T.copy())})
 
 
-PEAK = """
-import atexit, os, pathlib, re, runpy, sys
-def peak():
-    status = pathlib.Path("/proc/self/status").read_text()
-    pathlib.Path(os.environ["PEAK_OF"]).write_text(re.search(r"VmHWM:\\s*(\\d+) kB", status)[1])
-atexit.register(peak)
-_, how, what, *sys.argv[1:] = sys.argv
-runpy.run_module(what, run_name="__main__", alter_sys=True) if how == "-m" else exec(what)
-"""
-
-
-def run(words, **changes):
-    """Seconds of processor time and on the clock, and megabytes at most, of `python WORDS`.
-
-    The process notes its own peak: what the system keeps for it begins with that of the process which starts it.
-    """
-    started = time.monotonic()
-    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as peak:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PEAK, *words],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PEAK_OF": peak.name} | changes,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        said.seek(0)
-        text, kilobytes = said.read().decode(errors="replace"), peak.read()
-    if status:
-        raise SystemExit(f"python {' '.join(map(str, words))} failed:\n{text[-3000:]}")
-    seconds, clock = used.ru_utime + used.ru_stime, time.monotonic() - started
-    return {"seconds": round(seconds, 1), "clock": round(clock, 1), "megabytes": round(int(kilobytes) / 1024)}
-
-
 def fit(folder, rows):
     """A row for a fit of answers and features in Parquet parts."""
     for name in ("labels", "x"):
@@ -123,7 +87,7 @@ def fit(folder, rows):
         "run",
         "--quiet",
     ]
-    used = run(["-m", "pidual", *command])
+    used = run_apart(["-m", "pidual", *command])
     files = {name: sum(path.stat().st_size for path in (folder / name).iterdir()) for name in ("labels", "x", "run")}
     yield {"items": rows // ANSWERS, **used, **{f"{name}_bytes": size for name, size in files.items()}}
 
@@ -135,8 +99,8 @@ def read(folder, rows):
         path = folder / f"labels.{kind}"
         (pyarrow.csv.write_csv if kind == "csv" else pyarrow.parquet.write_table)(table, path)
         for name, code in READERS.items():
-            start = run(["-c", code.partition(";")[0]])  # what importing takes
-            used = run(["-c", code.format(str(path), kind)], POLARS_MAX_THREADS="1")
+            start = run_apart(["-c", code.partition(";")[0]])  # what importing takes
+            used = run_apart(["-c", code.format(str(path), kind)], POLARS_MAX_THREADS="1")
             yield {
                 "file": kind,
                 "bytes": path.stat().st_size,
@@ -158,7 +122,7 @@ def fit_by(folder, rows, counts):
     for n in counts:
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n)] if n > 1 else []
         command = ["fit", "labels.parquet", "--x", "x.parquet", "--pi", "annotator,seconds", "--keep-ids", "--quiet"]
-        used = run([*launcher, "-m", "pidual", *command, "--out", f"run-{n}"])
+        used = run_apart([*launcher, "-m", "pidual", *command, "--out", f"run-{n}"])
         found = read_frame(folder / f"run-{n}" / "predictions.parquet")
         first = found if first is None else first
         away = {

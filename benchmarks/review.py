@@ -14,7 +14,6 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import signal
 import sqlite3
 import subprocess
@@ -28,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 import pandas as pd
 import psutil
-from common import write_result
+from common import peak_memory, write_result
 from msgspec.structs import replace
 
 from pidual.api.run import Run
@@ -148,12 +147,11 @@ def measure(address, process, n, n_clients, n_decisions):
         what = "decisions with a look at each" if looked else "decisions"
         found[f"{what} a second"] = round(n_decisions / (time.perf_counter() - begun))
         found[f"{what} ms"] = percentiles([seconds for own in times for seconds in own])
-    peak = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     times = process.cpu_times()
     return found | {
         "processor_s": round(times.user + times.system, 1),
         "memory_mb at the end": round(process.memory_info().rss / 2**20),
-        "memory_mb peak": int(peak[1]) >> 10,
+        "memory_mb peak": round(peak_memory(f"/proc/{process.pid}/status")),
     }
 
 

@@ -9,7 +9,6 @@ of a step is compared with cross-entropy's. Writes results/sample_memory.json.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import RESULTS, write_result
+from common import RESULTS, peak_memory, write_result
 
 from pidual.learn.batch import Rows, Spec
 from pidual.learn.engine import Session, Training, make_fabric
@@ -74,7 +73,7 @@ def run_alone(name, arguments, folder):
     trainer = make_trainer(name, arguments, folder)
     ready = time.perf_counter()
     losses = [loss for loss, _ in zip(steps_of(trainer), range(arguments.steps), strict=False)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = round(peak_memory() * 2**20)
     store = sum(path.stat().st_size for path in Path(folder).rglob("*.memory"))
     return {
         "steps": len(losses),

@@ -10,9 +10,6 @@ Every part replaces its rows and leaves the others.
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,7 +19,7 @@ import pandas as pd
 import planted_sets
 import pyarrow as pa
 import pyarrow.parquet as pq
-from common import data_folder, write_result
+from common import data_folder, peak_memory, run_apart, write_result
 from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -261,13 +258,8 @@ def scale(n):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         true = make_files(folder, n)
-        command = [sys.executable, "-m", "pidual", "fit", "labels.parquet", "--label", "tags", "--x", "x.npy"]
-        started = time.monotonic()
-        process = subprocess.Popen([*command, "--pi", "annotator", "--out", "run", "--keep-ids", "--quiet"], cwd=folder)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.monotonic() - started
-        if status:
-            raise SystemExit(f"the command ended with {status}")
+        command = ["-m", "pidual", "fit", "labels.parquet", "--label", "tags", "--x", "x.npy", "--pi", "annotator"]
+        used = run_apart([*command, "--out", "run", "--keep-ids", "--quiet"], cwd=folder)
         columns = ["tagged_item", "tag", "given_label", "is_label_issue"]
         frame = pq.read_table(folder / "run/predictions.parquet", columns=columns).to_pandas()
         summary = json.loads((folder / "run/summary.json").read_text())
@@ -285,17 +277,15 @@ def scale(n):
         "verdict": summary["verdict"]["status"],
         "precision": round(float((wrong & listed).sum() / max(1, listed.sum())), 3),
         "recall": round(float((wrong & listed).sum() / wrong.sum()), 3),
-        "seconds": round(seconds),
-        "processor_seconds": round(usage.ru_utime + usage.ru_stime),
-        "peak_gb": round(usage.ru_maxrss / 2**20, 2),
+        "seconds": round(used["clock"]),
+        "processor_seconds": round(used["seconds"]),
+        "peak_gb": round(used["megabytes"] / 1024, 2),
         "run_mb": round(size / 2**20, 1),
     }
 
 
 def shared_and_each(n, n_classes):
     """Processor seconds and memory of what is shared by all classes, and of each of some evenly spaced ones."""
-    import resource
-
     from threadpoolctl import threadpool_limits
 
     from pidual import read_table
@@ -327,7 +317,7 @@ def shared_and_each(n, n_classes):
         "class_seconds": round(each, 2),
         "rows_of_class": round(rows / n_classes),
         "kept_kb_of_class": round(size / n_classes / 1024, 1),
-        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "peak_gb": round(peak_memory() / 1024, 2),
     }
 
 

@@ -553,3 +553,10 @@ def test_arrays_that_cannot_be(arrays, error, said):
 def test_categories_of_labels_are_the_classes_as_they_are():
     labels = pd.Categorical.from_codes([1, 0, 1], [2.5, " NA "])
     assert AnnotationTable.from_arrays(labels).classes == [2.5, " NA "]
+
+
+def test_categories_of_many_items_keep_no_table_of_python_objects(csv):
+    frame = read_table(csv, keep_ids=True).frame
+    for name in ("item", "annotator"):
+        assert "_engine" not in frame[name].cat.categories._cache
+        assert frame[name].cat.categories.get_loc(frame[name].iloc[0]) == 0

@@ -6,7 +6,17 @@ import pytest
 from test_reasons import find_parts
 
 from pidual.detect.counts import chance_excess
-from pidual.detect.informative import HIGH, HIGHEST, LIFT, LOW, LOWEST, MISSING, column_values, find_informative
+from pidual.detect.informative import (
+    HIGH,
+    HIGHEST,
+    LIFT,
+    LOW,
+    LOWEST,
+    MISSING,
+    WrongAnswers,
+    column_values,
+    find_informative,
+)
 
 
 def answers(seed, n=1000, rate=0.1, people=10, per_item=2):
@@ -56,7 +66,7 @@ def test_pi_that_tells_is_named(seed):
     late = wrong | ((trial > 0.9 * n) & (rng.random(n) < 0.3))
     pi["trial"] = trial
     pi["tool"] = np.where(late & (rng.random(n) < 0.3), "phone", rng.choice(["web", "desk"], n))
-    found = {one.name: one for one in find_informative(pi, late, who, item)}
+    found = {one.name: one for one in find_informative(pi, WrongAnswers.of(late, who, item))}
     assert found["seconds"].is_informative[LOWEST]
     assert not found["seconds"].is_informative[[HIGH, HIGHEST, MISSING]].any()
     assert found["trial"].is_informative[HIGHEST]
@@ -68,7 +78,7 @@ def test_counts_and_bound_by_plain_loops():
     wrong, who, item, pi, rng = answers(3, 600, 0.2, people=6, per_item=3)
     pi["seconds"] = np.where(rng.random(600) < 0.1, np.nan, np.exp(rng.normal(size=600) - 0.7 * wrong))
     pi["level"] = rng.integers(0, 4, 600)
-    found = find_informative(pi, wrong, who, item)
+    found = find_informative(pi, WrongAnswers.of(wrong, who, item))
     tests = sum(int((one.n >= 20).sum()) for one in found)
     for one in found:
         for value in range(len(one.n)):

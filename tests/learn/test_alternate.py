@@ -1,8 +1,11 @@
 """Fits of f and the answer model in turn: threads, and folds of some items."""
 
+import gc
+import weakref
 from threading import Barrier, Thread
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_limits
 
 from pidual.learn.answers import judging, model
@@ -84,3 +87,18 @@ def test_some_items_at_a_time_find_what_all_at_once_find(monkeypatch):
     assert all(len(part.parts) == 1 for _, part in again.parts)
     assert np.abs(parts.q - whole.q).max() < 1e-6
     assert np.abs(parts.p - whole.p).max() < 1e-6
+
+
+@pytest.mark.parametrize("chunk", [2000, model.CHUNK])
+def test_answers_are_gone_from_memory_with_their_last_name(monkeypatch, chunk):
+    monkeypatch.setattr(model, "CHUNK", chunk)
+    x, answers, _ = draw()
+    fit_inputs(x, np.arange(len(x)), answers)
+    gc.collect()
+    gc.disable()
+    try:
+        gone = [weakref.ref(each) for each in (answers, *(part for _, part in answers.parts))]
+        del answers
+        assert [each() for each in gone] == [None] * len(gone)
+    finally:
+        gc.enable()

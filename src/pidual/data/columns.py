@@ -41,8 +41,10 @@ class Keys(NamedTuple):
     names: Any  # pa.Array of int64 or string, in order of first appearance
 
     def categorical(self) -> pd.Categorical:
-        """Return the same as pandas has it."""
-        return pd.Categorical.from_codes(self.codes, pd.Index(self.names.to_pandas()))
+        """Return the same as pandas has it, without the table of Python objects by which it saw that all differ."""
+        found = pd.Categorical.from_codes(self.codes, pd.Index(self.names.to_pandas()))
+        found.categories._reset_cache("_engine")  # type: ignore[attr-defined]
+        return found
 
 
 def keys(source: Source, name: str, column: Any) -> Keys:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..metrics import NORMAL_95
 from ..run.records.summary import AgreeingPair, Agreement
+from .counts import numbered
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float
     pairable = np.bincount(codes, minlength=1)[codes] > 1
     if not pairable.any():
         return None
-    number, labels = np.unique(codes[pairable], return_inverse=True)[1], labels[pairable]
+    number, labels = numbered(codes[pairable])[1], labels[pairable]
     n, k = len(labels), int(labels.max()) + 1
     per_class = np.bincount(labels, minlength=k).astype(np.float64)
     different = float(n) ** 2 - float((per_class**2).sum())

@@ -4,16 +4,19 @@ Only what occurs has a cell, so that many annotators and many classes cost no mo
 numbers may be from what they estimate: intervals of shares, and how much chance alone can do.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..run.predictions import Predictions
-from .items import Posteriors, Truth
+from .items import PART, Posteriors, Truth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+CELL = ("who", "true", "given", "n", "right")
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,40 @@ class Counts:
         `who` (N,): codes of the annotators; None where they are not known.
         `given` (N,): codes of the given labels.
         """
-        said = np.asarray(given).astype(np.int64)[truth.row]
-        people = np.zeros_like(said) if who is None else np.asarray(who).astype(np.int64)[truth.row]
-        right = truth.weight * (said == truth.label)
-        return cls.in_cells(people, truth.label, said, truth.weight, right, n_classes)
+        found = []
+        for first in range(0, max(1, len(truth.row)), PART):
+            part = slice(first, first + PART)
+            row, label, weight = truth.row[part], truth.label[part], truth.weight[part]
+            said = np.asarray(given)[row].astype(np.int64)
+            people = np.zeros_like(said) if who is None else np.asarray(who)[row].astype(np.int64)
+            found.append(cls.in_cells(people, label, said, weight, weight * (said == label), n_classes))
+        return cls.added(found)
 
     @classmethod
     def of_predictions(cls, predictions: Predictions, posteriors: Posteriors | None = None) -> "Counts":
         """Count answers by the posterior of each item where it is known, else by its consensus."""
-        truth = Truth.of(predictions, posteriors)
-        return cls.of(predictions.annotator, predictions.given, truth, len(predictions.classes))
+        who, given, k = predictions.annotator, predictions.given, len(predictions.classes)
+        if posteriors is None:
+            consensus = Truth.by_consensus(predictions.suggested, predictions.suggested_probability)
+            return cls.of(who, given, consensus, k)
+        parts = (cls.of(who, given, truth, k) for truth in Truth.parts(predictions.item, posteriors))
+        return cls.added([part.per("who", "true", "given") for part in parts])
+
+    @classmethod
+    def added(cls, parts: Sequence["Counts"]) -> "Counts":
+        """Add up counts of parts of the answers, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        who, true, given, n, right = (np.concatenate([getattr(part, name) for part in parts]) for name in CELL)
+        total = cls.in_cells(who, true, given, n, right, parts[0].n_classes)
+        ends = np.cumsum([len(part.n) for part in parts])
+        cells = zip(np.split(total.cell, ends[:-1]), parts, strict=True)
+        return replace(total, cell=np.concatenate([cell[part.cell] for cell, part in cells]))
 
     @classmethod
     def in_cells(cls, who: Ints, true: Ints, given: Ints, n: Floats, right: Floats, k: int) -> "Counts":
         """Add up answers that have the same codes."""
-        keys, cell = np.unique((who * k + true) * k + given, return_inverse=True)
+        keys, cell = numbered((who * k + true) * k + given)
         n, right = (sums(cell, part, len(keys)) for part in (n, right))
         return cls(keys // k**2, keys // k % k, keys % k, n, right, cell, k)
 
@@ -91,6 +113,7 @@ class Counts:
 
 CROWD_ANSWERS = 2.0  # an interval begins with as many answers of the crowd's quality
 INTERVAL = 0.95
+CLOSE = 4  # keys that there may be for each that occurs, for a table of them
 CHANCE = 0.05  # that anything at all, of what is tested together, is said without reason
 
 
@@ -127,3 +150,17 @@ def chance_excess(variance: npt.ArrayLike, chance: float, largest: npt.ArrayLike
 def sums(index: npt.NDArray[np.int64], values: npt.ArrayLike, size: int) -> Floats:
     """Sum of the values of each index from 0 to `size` - 1."""
     return np.bincount(index, weights=np.asarray(values, np.float64), minlength=size).astype(np.float64)
+
+
+def numbered(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the different keys in ascending order, and the place of each among them, as `numpy.unique` does.
+
+    Where they lie close together a table takes less time and memory than sorting.
+    """
+    if not len(keys) or (size := int(keys.max()) + 1) > CLOSE * len(keys) or keys.min() < 0:
+        return np.unique(keys, return_inverse=True)
+    there = np.zeros(size, bool)
+    there[keys] = True
+    place = np.cumsum(there, dtype=np.int32)
+    place -= 1
+    return np.flatnonzero(there), place[keys].astype(np.int64)

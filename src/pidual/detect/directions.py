@@ -55,8 +55,10 @@ class Deserved:
         """Take posteriors, and what is known about gold; None with too many classes."""
         if posteriors.top is not None:
             return None
-        p, truth = posteriors.p.astype(np.float64), np.full(len(posteriors.p), -1)
+        p: Any = posteriors.p  # single precision is enough where nothing is corrected
+        truth = np.full(len(p), -1)
         if known is not None:
+            p = p.astype(np.float64)
             p[known.gold], truth[known.gold] = known.p_gold, known.truth
         return cls(p, truth)
 
@@ -75,7 +77,8 @@ def find_directions(
     (n, k), labels, items = deserved.p.shape, np.asarray(label).astype(np.int64), np.asarray(item).astype(np.int64)
     every = -(-n * k // MAX_NUMBERS)
     rows = np.flatnonzero(items % every == 0)
-    labels, items, deserved = labels[rows], items[rows] // every, Deserved(deserved.p[::every], deserved.truth[::every])
+    labels, items = labels[rows], items[rows] // every
+    deserved = Deserved(deserved.p[::every].astype(np.float64), deserved.truth[::every])
     contrasts = [(str(name), *each) for name in pi for each in _contrasts(pi[name].iloc[rows])]
     tail, found = CHANCE / 2 / max(1, len(contrasts) * (k if k > 2 else 1)), []
     for name, value, against, high, low in contrasts:

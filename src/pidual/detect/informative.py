@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..data.pi.encoder import is_moment, is_number, numbers
-from .counts import chance_excess, sums
+from .counts import chance_excess, numbered, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -102,7 +102,7 @@ class WrongAnswers:
         n, p = self.n[kept][first], rate[first]
         drawn = together * (n - together) / np.maximum(n - 1, 1) * p * (1 - p)
         off = self.wrong[kept] - rate
-        pairs, index = np.unique(self.item[kept] * n_values + c, return_inverse=True)
+        pairs, index = numbered(self.item[kept] * n_values + c)
         joint = sums(pairs % n_values, sums(index, off, len(pairs)) ** 2, n_values)
         alone = sums(c, off**2, n_values)
         cluster = np.maximum(joint / np.maximum(alone, 1e-12), 1.0)
@@ -120,19 +120,8 @@ class WrongAnswers:
         )
 
 
-def find_informative(
-    pi: pd.DataFrame,
-    wrong: npt.ArrayLike,
-    annotator: npt.ArrayLike | None = None,
-    item: npt.ArrayLike | None = None,
-) -> list[InformativeColumn]:
-    """Find which values of which PI columns indicate wrong answers.
-
-    `pi` (N rows): the columns, with their raw values.
-    `wrong` (N,): which answers are wrong.
-    `annotator`, `item` (N,): codes.
-    """
-    answers = WrongAnswers.of(wrong, annotator, item)
+def find_informative(pi: pd.DataFrame, answers: WrongAnswers) -> list[InformativeColumn]:
+    """Find which values of which PI columns (N rows, as they are) indicate wrong answers."""
     found = [answers.test(str(name), pi[name]) for name in pi]
     tests = max(sum(int(np.count_nonzero(one.n >= MIN_SUPPORT)) for one in found), 1)
     for one in found:

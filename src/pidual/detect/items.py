@@ -6,7 +6,7 @@ are likely, without any clean label. So it is as sure as the answers allow, and 
 surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 ALL_CLASSES = 20  # up to so many, the posterior of every class is kept
 TOP = 5  # classes that are kept of more
+PART = 2**20  # annotations that are looked at at once
 LEAST_LIKELY = 0.05  # classes that are less likely are not counted as what an item may be
 
 
@@ -96,13 +97,6 @@ class Truth:
     weight: Floats  # (E,), its probability
 
     @classmethod
-    def of(cls, predictions: Predictions, posteriors: Posteriors | None) -> "Truth":
-        """Take the posterior of each item where it is known, else its consensus."""
-        if posteriors is None:
-            return cls.by_consensus(predictions.suggested, predictions.suggested_probability)
-        return cls.by_posterior(predictions.item, posteriors)
-
-    @classmethod
     def by_consensus(cls, consensus: npt.ArrayLike, quality: npt.ArrayLike) -> "Truth":
         """Take the consensus of every annotation's item alone, counted by its probability."""
         label = np.asarray(consensus).astype(np.int64)
@@ -114,15 +108,23 @@ class Truth:
 
         `item` (N,): code of every annotation's item, by which the posteriors are ordered.
         """
+        return next(cls.parts(item, posteriors, max(1, len(np.asarray(item)))))
+
+    @classmethod
+    def parts(cls, item: npt.ArrayLike, posteriors: Posteriors, size: int = PART) -> Iterator["Truth"]:
+        """Yield the same of so many annotations at a time."""
         kept = posteriors.p >= LEAST_LIKELY
         kept[np.arange(len(kept)), posteriors.p.argmax(1)] = True
         number, place = np.nonzero(kept)
         label = place if posteriors.top is None else posteriors.top[number, place]
-        starts, item = np.concatenate([[0], np.cumsum(kept.sum(1))]), np.asarray(item).astype(np.int64)
-        n = np.diff(starts)[item]
-        row = np.repeat(np.arange(len(item)), n)
-        entry = np.arange(len(row)) - np.repeat(np.cumsum(n) - n, n) + starts[item][row]
-        return cls(row, label[entry].astype(np.int64), posteriors.p[number, place][entry].astype(np.float64))
+        weight, counts, every = posteriors.p[number, place], kept.sum(1), np.asarray(item)
+        starts = np.cumsum(counts) - counts
+        for first in range(0, max(1, len(every)), size):
+            some = every[first : first + size].astype(np.int64)
+            n = counts[some]
+            row = np.repeat(np.arange(len(some)), n)
+            entry = np.arange(len(row)) - np.repeat(np.cumsum(n) - n, n) + starts[some][row]
+            yield cls(row + first, label[entry].astype(np.int64), weight[entry].astype(np.float64))
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:

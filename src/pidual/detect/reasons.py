@@ -16,7 +16,7 @@ from ..data.pi.encoder import MILLISECONDS, is_moment, short_name, value_text, w
 from ..run.predictions import Predictions, join_parts
 from .class_accuracy import MIN_ANSWERS
 from .counts import CHANCE, CROWD_ANSWERS, Counts, chance_excess
-from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
+from .informative import LOW, LOWEST, MISSING, InformativeColumn, WrongAnswers, find_informative
 from .items import Truth
 
 Array = npt.NDArray[Any]
@@ -154,7 +154,7 @@ def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str,
     parts["pair"] = pair_part(rows, names, counts)
     if predictions.pi_columns:
         pi = predictions.frame[predictions.pi_columns]
-        found = find_informative(pi, given != suggested, who, item)
+        found = find_informative(pi, WrongAnswers.of(given != suggested, who, item))
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
     if who is not None:  # a record where nothing else is known than consensus, votes and input
         said, weights = parts["annotator"]

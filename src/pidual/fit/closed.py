@@ -37,6 +37,7 @@ from .prepare import Job
 LEARNED_NUMBERS = 2**25  # items x classes, and answers x classes, that are fitted to; of more, evenly spaced items
 GIVEN_NUMBERS = 2**21  # answers x classes that are fitted to where f is given
 PREDICTED = 2**12  # items whose probabilities are worked out at once
+READ = 2**9  # inputs that are read at once
 KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept
 
 Floats = NDArray[np.float64]
@@ -85,8 +86,12 @@ class _Inputs:
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
-        picked = np.asarray(self.x[self.rows[index]])
-        release(self.x)
+        rows = self.rows[index]
+        picked = np.empty((len(rows), *self.x.shape[1:]), self.x.dtype)
+        for start in range(0, len(rows), READ):  # rows far apart each have many pages of a file mapped
+            part = slice(start, start + READ)
+            picked[part] = self.x[rows[part]]
+            release(self.x)
         return picked.reshape(-1, self.shape[1])
 
 

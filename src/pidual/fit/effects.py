@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
 from ..data.pi.encoder import is_moment, numbers
+from ..detect.counts import numbered
 from ..detect.informative import FEW_VALUES, TAILS, WrongAnswers, find_informative
 from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
@@ -127,9 +128,7 @@ def with_uncertainty(
     item = frame["item"].cat.codes.to_numpy()
     answers = WrongAnswers.of(wrong, who, item)
     columns = [name for name, _, _ in effects]
-    informative = {
-        one.name: bool(one.is_informative.any()) for one in find_informative(frame[columns], wrong, who, item)
-    }
+    informative = {one.name: bool(one.is_informative.any()) for one in find_informative(frame[columns], answers)}
     found = []
     for name, values, (right_at_low, right_at_high) in effects:
         difference, reach = right_at_high - right_at_low, NORMAL_95 * spread(answers, *ends(frame[name], *values))
@@ -166,6 +165,6 @@ def spread(answers: WrongAnswers, low: NDArray[np.bool_], high: NDArray[np.bool_
     off, total = answers.wrong - answers.rate, 0.0
     for group in (low, high):
         rows = np.flatnonzero(group)
-        per_item = np.bincount(np.unique(answers.item[rows], return_inverse=True)[1], weights=off[rows])
+        per_item = np.bincount(numbered(answers.item[rows])[1], weights=off[rows])
         total += float((per_item**2).sum()) / max(len(rows), 1) ** 2 if len(rows) else 1.0
     return float(np.sqrt(total))

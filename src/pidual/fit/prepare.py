@@ -171,7 +171,9 @@ def prepare(
         sample_weight,
         derive_seed(options.seed, 7),
         item=table.item_codes,
-        fold=assign_folds(joined.together, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
+        fold=assign_folds(joined.together, joined.split == TRAIN, method_options.get("folds", 1), joined.seed)
+        if trains
+        else None,
         truth=truth,
         vote=table.answer_codes,
     )

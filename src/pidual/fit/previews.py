@@ -14,6 +14,7 @@ from ..data.images import as_pixels, is_picture, png
 from ..data.inputs import feature_names
 from ..data.people import hide_addresses
 from ..detect.unusual import FEWEST, MOST, NUMBERS, Usual, members_of
+from ..files import release
 from ..run.predictions import Predictions
 from .prepare import Job
 
@@ -86,6 +87,7 @@ def _unusual(job: Job, predictions: Predictions, rows: NDArray[np.int64]) -> Ite
     most = int(np.clip(NUMBERS // (len(names) * max(1, len(classes))), FEWEST, MOST))
     for code in classes.tolist():
         usual = Usual.of(np.asarray(x[members_of(code, likely, most)], np.float64))
+        release(x)
         for row in rows[given == code].tolist():
             value = np.asarray(x[x_row[row]], np.float64)
             for at, far in usual.most_unusual(value):

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, DataWarning
 from ...errors.messages import printable, quoted
+from ...files import release
 from .. import AnnotationTable, Inputs
 from .encoder import ORDER, PIColumn, is_moment, is_number, numbers, value_text, words
 
@@ -293,6 +294,7 @@ def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: Codes) 
     names = inputs.schema.get("columns", ())
     some = np.arange(0, len(x_row), max(1, len(x_row) // _X_ROWS))
     labels, x = labels[some], np.asarray(x[x_row[some], :_X_COLUMNS], np.float64)
+    release(inputs.array)
     found = [at for at in range(x.shape[1]) if neighbour_share(x[:, at], labels, some, ties=True) is not None][:_NAMED]
     if not found:
         high = x == x.max(0)

@@ -119,12 +119,17 @@ class Answers:
         np.add.at(sums, self.vote, self.weight[:, None] * log_p)
         return np.asarray(sums[self.vote])
 
-    @cached_property
+    @property
     def parts(self) -> list[tuple[slice, "Answers"]]:
         """The answers to some items at a time, of moderate size, which are parts of their own."""
+        return self._parts or [(slice(0, self.n_items), self)]
+
+    @cached_property
+    def _parts(self) -> list[tuple[slice, "Answers"]]:
+        """The parts, where there are several: an object that holds itself would stay in memory for long."""
         step = max(1, CHUNK * self.n_items // max(1, len(self.item) * self.n_classes))
         if 2 * step > self.n_items:
-            return [(slice(0, self.n_items), self)]
+            return []
         slices = [slice(first, min(first + step, self.n_items)) for first in range(0, self.n_items, step)]
         return [(items, self.subset(np.arange(items.start, items.stop))) for items in slices]
 

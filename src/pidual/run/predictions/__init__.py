@@ -110,7 +110,7 @@ class Predictions:
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
         bare = {name: getattr(column, "array", column) for name, column in columns.items()}  # they meet by position
-        frame = pd.DataFrame(bare)
+        frame = pd.DataFrame(bare, copy=False)
         return cls(frame, classes, renamed.values(), has_input=has_input)
 
     @classmethod
