@@ -301,8 +301,9 @@ def shared_and_each(n, n_classes):
         with threadpool_limits(1):
             learner, fabric = _Learner(job), make_fabric("cpu")
             shared = time.process_time()
-            for label in np.linspace(0, learner.k - 1, n_classes).astype(int).tolist():
-                found = _judge(learner.fit(label)[0], label, learner.job_of(label), fabric)
+            labels = np.linspace(0, learner.k - 1, n_classes).astype(int).tolist()
+            for label, (fitted, _) in zip(labels, learner.fit(labels), strict=True):
+                found = _judge(fitted, label, learner.job_of(label), fabric)
                 rows += len(found.rows)
                 arrays = [found.rows, found.item, found.log_p, *vars(found.scores).values()]
                 size += sum(getattr(array, "nbytes", 0) for array in [*arrays, *vars(found.posteriors).values()])

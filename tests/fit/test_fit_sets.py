@@ -94,8 +94,8 @@ def test_the_order_of_classes_changes_nothing():
     job = prepare(table, inputs, FitOptions())
     one, other = _Learner(prepare(planted()[0], inputs, FitOptions())), _Learner(job)
     np.testing.assert_allclose(one.shared.flat(), other.shared.flat(), atol=2e-3)
-    p = one.fit(0)[0].probabilities(np.arange(150))
-    moved = other.fit(table.sets.classes.index(names[0]))[0].probabilities(np.arange(150))
+    p = next(one.fit([0]))[0].probabilities(np.arange(150))
+    moved = next(other.fit([table.sets.classes.index(names[0])]))[0].probabilities(np.arange(150))
     np.testing.assert_allclose(p, moved, atol=2e-2)
 
 
@@ -122,7 +122,7 @@ def test_more_classes_than_a_byte_holds():
     table = AnnotationTable.from_frame(frame, keep_ids=True)
     job = prepare(table, no_inputs(), FitOptions())
     learner, last = _Learner(job), len(table.sets.classes) - 1
-    found = _judge(learner.fit(last)[0], last, learner.job_of(last), make_fabric("cpu"))
+    found = _judge(next(learner.fit([last]))[0], last, learner.job_of(last), make_fabric("cpu"))
     assert set(found.scores.predicted) <= {2 * last, 2 * last + 1}
     assert set(found.scores.shuffled_labels) <= {2 * last, 2 * last + 1}
     assert found.posteriors.label.tolist() == [2 * last + 1] * 20

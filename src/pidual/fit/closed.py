@@ -4,7 +4,7 @@ Nothing depends on a seed. A round that is finished is kept in the state of the 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
 from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.pictures import PictureMixture, is_picture
-from ..learn.closed_form.ridge import ALONE, Processes
+from ..learn.closed_form.ridge import ALONE, Predictors, Processes
 from ..learn.engine import Fitted, Interrupted, Session
 from ..learn.engine.callbacks import Record
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
@@ -207,7 +207,7 @@ def _fit_rounds(
     f = mixture if inputs.pictures is None else inputs.pictures.around(mixture)
     job.network = replace(job.network, options=f.options)
     explained = _share_explained(found.p, found.q)
-    return _Made(f, found.judge, *inputs.asked(found), found.likelihoods, explained, mixture.shares)
+    return _Made(f, found.judge, *inputs.asked([found])[0], found.likelihoods, explained, mixture.shares)
 
 
 @dataclass(frozen=True)
@@ -244,26 +244,29 @@ class LearnedInputs:
         x, others = _Inputs(array, x_row[first[place]]), _Inputs(array, x_row[every])
         return cls(some, *answers.of(some, kept), x, row, number[job.together[every]], others, pictures)
 
-    def asked(self, found: Alternated) -> tuple[Asked, Asked]:
-        """Return what a fit says about items it has not seen, and the same after its first round."""
+    def asked(self, found: Sequence[Alternated]) -> list[tuple[Asked, Asked]]:
+        """Return what each of some fits says about items it has not seen, and the same after its first round."""
+        number, every, k = self.number, self.every, found[0].p.shape[1]  # what is kept holds no answers
+        predict = Predictors([each.f for each in found])
 
-        number, every, k = self.number, self.every, found.p.shape[1]  # what is kept holds no answers
-
-        def predicted(items: Ints) -> Floats:
-            parts = np.array_split(items, len(items) // PREDICTED + 1)
-            return np.concatenate([found.f.predict(every[part]) for part in parts])
+        def predicted(items: Ints) -> list[Floats]:
+            parts = [predict(every[part]) for part in np.array_split(items, len(items) // PREDICTED + 1)]
+            return [np.concatenate(of_fit) for of_fit in zip(*parts, strict=True)]
 
         new = np.flatnonzero(number < 0)
-        kept = predicted(new) if 0 < len(new) * k <= KEPT_NUMBERS else None
+        kept = predicted(new) if 0 < len(new) * k * len(found) <= KEPT_NUMBERS else None
 
-        def probabilities(items: Ints, known: Floats = found.p) -> Floats:
-            p, at = np.empty((len(items), k)), number[items]
-            p[at >= 0] = known[at[at >= 0]]
-            if (others := items[at < 0]).size:
-                p[at < 0] = predicted(others) if kept is None else kept[np.searchsorted(new, others)]
+        def probabilities(items: Ints, at: int, known: Floats) -> Floats:
+            p, place = np.empty((len(items), k)), number[items]
+            p[place >= 0] = known[place[place >= 0]]
+            if (others := items[place < 0]).size:
+                p[place < 0] = predicted(others)[at] if kept is None else kept[at][np.searchsorted(new, others)]
             return p
 
-        return probabilities, partial(probabilities, known=found.first)
+        return [
+            (partial(probabilities, at=at, known=each.p), partial(probabilities, at=at, known=each.first))
+            for at, each in enumerate(found)
+        ]
 
 
 def _share_explained(p: Floats, q: Floats) -> float:

@@ -10,7 +10,9 @@ rows of one class each, `no dog` or `dog`, is then what is said about labels of 
 """
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,7 @@ from .prepare import Job
 
 OPEN = 0.05  # probability of a class that no answer has, from which on its rows are kept
 SHARE_STEPS = 20  # of EM, to find how frequent a class is by the shared answer model
+TOGETHER, TOGETHER_NUMBERS = 32, 2**22  # classes, and items x classes, that are predicted at once
 SHARED_CLASSES = 64  # that skill is first learned from
 CHOOSING_CLASSES = 3  # most frequent ones, by which kernels are chosen
 
@@ -80,8 +83,7 @@ def fit_sets(job: Job, session: Session | None = None) -> ClosedFit:
         with threadpool_limits(1):
             learner = _Learner(job)
             parts, choices = list[_Open](), list[AnswerChoice]()
-            for label in range(k):
-                fitted, choice = learner.fit(label)
+            for label, (fitted, choice) in enumerate(learner.fit(range(k))):
                 parts.append(_judge(fitted, label, learner.job_of(label), fabric))
                 choices.append(choice)
                 session.progress.step(label, 1)
@@ -132,19 +134,30 @@ class _Learner:
         table = replace(self.job.table, frame=frame)
         return replace(self.job, table=table, rows=replace(self.job.rows, y_noisy=torch.from_numpy(said)))
 
-    def fit(self, label: int) -> tuple[ClosedFit, AnswerChoice]:
-        """Fit one class."""
-        said = self.said_of(label)
+    def fit(self, labels: Iterable[int]) -> Iterator[tuple[ClosedFit, AnswerChoice]]:
+        """Fit classes, some at a time: features of items that none is fitted to are worked out once for these."""
+        remaining, n = iter(labels), min(TOGETHER, TOGETHER_NUMBERS // len(self.job.rows.groups))
+        while some := list(islice(remaining, max(1, n))):
+            for label, made in zip(some, self._made(some), strict=True):
+                temper = made.judge.temper
+                rows = replace(self.answers, rows=self.job_of(label).rows)
+                choice = AnswerChoice(temper.tau, temper.sharpness, made.likelihood)
+                yield replace(self._hold(made), answers=rows), choice
+
+    def _made(self, labels: list[int]) -> list[_Made]:
+        """Fit some classes."""
         if self.inputs is None:
-            asked = self._given(label)
-            judge = fit_judge(said, log_of(asked(self.items)), prior=self.shared)
-            made = _Made(judge, (asked, None), judge.temper.likelihood)
-        else:
-            found = alternate(self.ridge, self.inputs.row, said, prior=self.shared, begin=_begin(said, self.shared))
-            made = _Made(found.judge, self.inputs.asked(found), found.likelihoods[-1])
-        temper = made.judge.temper
-        rows = replace(self.answers, rows=self.job_of(label).rows)
-        return replace(self._hold(made), answers=rows), AnswerChoice(temper.tau, temper.sharpness, made.likelihood)
+            return [self._beside(self.said_of(label), self._given(label)) for label in labels]
+        how: dict[str, Any] = {"prior": self.shared}
+        said = [self.said_of(label) for label in labels]
+        found = [alternate(self.ridge, self.inputs.row, each, begin=_begin(each, self.shared), **how) for each in said]
+        asked = self.inputs.asked(found)
+        return [_Made(each.judge, one, each.likelihoods[-1]) for each, one in zip(found, asked, strict=True)]
+
+    def _beside(self, said: Said, asked: Asked) -> _Made:
+        """Fit the answer model of a class beside given probabilities."""
+        judge = fit_judge(said, log_of(asked(self.items)), prior=self.shared)
+        return _Made(judge, (asked, None), judge.temper.likelihood)
 
     def shared_fit(self) -> ClosedFit:
         """Return what annotators have in common for all classes."""

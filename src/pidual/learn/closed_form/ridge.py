@@ -221,15 +221,29 @@ class ClosedForm:
 
     def predict(self, x: Array) -> Floats:
         """Return the probabilities of the classes of any inputs (B, d)."""
-        centred: dict[int, Floats] = {}
-        total = np.zeros((len(x), len(self.log_mean)))
-        for setting in self.settings:
-            block = setting.block
-            if id(block) not in centred:
-                centred[id(block)] = block.features(x) - block.mean
-            scores = centred[id(block)] @ setting.coefficients
-            total += setting.weight * softmax(self.log_mean + scores)[1]
-        return total
+        return Predictors([self])(x)[0]
+
+
+class Predictors:
+    """Several fits on the same kernels, whose features of an input are worked out once for all."""
+
+    def __init__(self, forms: Sequence[ClosedForm]):
+        self.forms = forms
+        settings = [(at, each) for at, form in enumerate(forms) for each in form.settings]
+        blocks = {id(each.block): each.block for _, each in settings}
+        self.parts = []
+        for block in blocks.values():
+            mine = [(at, each) for at, each in settings if each.block is block]
+            self.parts.append((block, mine, np.concatenate([each.coefficients for _, each in mine], axis=1)))
+
+    def __call__(self, x: Array) -> list[Floats]:
+        """Return what each says about any inputs: (B, K) of each."""
+        found = [np.zeros((len(x), len(form.log_mean))) for form in self.forms]
+        for block, settings, coefficients in self.parts:
+            scores = np.split((block.features(x) - block.mean) @ coefficients, len(settings), axis=1)
+            for (at, each), of_setting in zip(settings, scores, strict=True):
+                found[at] += each.weight * softmax(self.forms[at].log_mean + of_setting)[1]
+        return found
 
 
 class Ridge:
