@@ -81,6 +81,7 @@ build/katex/.installed:
 docs: $(VENV)/.docs build/katex/.installed  ## write the pages that the code and the results make, and build the site in build/site
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/start_pages.py
+	$(BIN)/python docs/notebook_hook.py
 	$(BIN)/python benchmarks/tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 

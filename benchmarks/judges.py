@@ -3,7 +3,7 @@
     python benchmarks/judges.py [--seeds 40] [--gold 100] [--out FILE]
 
 Every seed makes another panel (`make_judges`: twelve judges of two families, 600 items, mistakes that a
-family shares, long answers passed too readily), and goes the way of docs/llm_judges.md: `pidual fit` on a JSONL of
+family shares, long answers passed too readily), and goes the way of docs/for/llm_judges.md: `pidual fit` on a JSONL of
 judgements, `pidual next RUN --gold 100`, the true class of these items into the file, `pidual fit --truth`. A row has
 
     verdict            of the fit without gold

@@ -69,7 +69,7 @@ STEPS = {
     "embedded": script("embedded", 0.3, "evidence.md", "embedded.jsonl"),
     "real_crowds": script("real_crowds", 0.5, "settings.md"),
     "gold": script("gold", 1, "evidence.md"),
-    "judges": script("judges", 0.3, "llm_judges.md"),
+    "judges": script("judges", 0.3, "for/llm_judges.md"),
     "pairs": script("pairs", 0.3, "pairs.md", options="benchmarks/results/pairs.json"),
     "sets": Step(
         (
@@ -95,12 +95,12 @@ STEPS = {
     ),
     "random_pi": script("settings", 0.3, "settings.md", "random_pi.json", "random_pi.jsonl", options="--random-pi"),
     "simulate_review": script("simulate_review", 1, "loop.md"),
-    "judge": script("judge", 0.5, "judge.md"),
+    "judge": script("judge", 0.5, "for/own_model.md"),
     "new_answers": script("new_answers", 0.05, "new_answers.md", "new_answers.json"),
     "growth": script("growth", 0.4, "training.md"),
     "overhead": script("overhead", 0.2, "compared.md"),
     "threads": script("threads", 0.2, "settings.md"),
-    "memory": script("memory", 1, "scale.md"),
+    "memory": script("memory", 1, "for/scale.md"),
     "allocator": script("allocator", 0.2),
     "one_row": script("one_row", 0.05),
     "review": script("review", 0.2, "review.md", options="--out benchmarks/results/review.json"),

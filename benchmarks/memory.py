@@ -142,7 +142,7 @@ def keep(part, size, rows):
 
 
 def tables():
-    """Those of docs/scale.md."""
+    """Those of docs/for/scale.md."""
     rows = json.loads(OUT.read_text())["results"]
     of = {part: [row for row in rows if row["part"] == part] for part in PARTS}
     growth = [

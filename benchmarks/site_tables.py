@@ -41,7 +41,7 @@ def pages(detection):
     """Tables by page and name; `detection` has those of docs/detection.md."""
     crowds = load("crowds")
     return {
-        "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
+        "for/own_model.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
         "pairs.md": {"pairs": pairs_table(load("pairs"))},
         "multi_label.md": sets_tables(load("sets")),
         "compared.md": {"overhead": overhead_table(load("overhead"))},
@@ -53,7 +53,7 @@ def pages(detection):
             "gold cover": cover_table(read_rows(RESULTS / "gold.jsonl")),
         },
         "settings.md": {"random pi": settings_table(load("random_pi"))},
-        "llm_judges.md": {
+        "for/llm_judges.md": {
             "language models": judges_table(load("real_crowds")),
             "panels of judges": panels_table(read_rows(RESULTS / "judges.jsonl")),
         },

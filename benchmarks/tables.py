@@ -266,7 +266,7 @@ def all_pages():
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     ours[PAPER_PAGE] = every_paper_table(summarise(read_fits()))
     ours[DOCS.parent / "README.md"] = {"human readme": human_table.readme(read_fits())}
-    ours[DOCS / "scale.md"] = memory.tables()
+    ours[DOCS / "for" / "scale.md"] = memory.tables()
     ours[DOCS / "paper" / "reproduce.md"] = {"make results": make_results.table()}
     return ours | others
 

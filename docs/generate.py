@@ -70,17 +70,16 @@ def help_text(command: click.Command, path: tuple[str, ...]) -> str:
 
 
 def command_line() -> str:
-    """The help of every command, those for experiments (`PAPER`) last; options as of `pidual fit` by name alone."""
+    """The help of every command but those for experiments (`PAPER`); options as of `pidual fit` by name alone."""
     parts = [
-        "# The command line\n\nThis page has the `--help` of commands, written by `make docs`. Each also takes `-h`, `--help`. [Commands for experiments](#commands-for-experiments) come last.\n"
+        "# The command line\n\nThis page has the `--help` of commands, written by `make docs`. Each also takes `-h`, `--help`. Those for experiments have a [page of their own](paper/benchmark.md) instead: `pidual benchmark`, `sweep`, `data check` and `data relabel`.\n"
     ]
     fit = {one.opts[0]: one.help for one in cli.commands["fit"].params if isinstance(one, click.Option)}
     every = commands(cli, ("pidual",))
-    paper = {path: every.pop(path) for path in list(every) if len(path) > 1 and " ".join(path[1:]).startswith(PAPER)}
-    for path, command in [*every.items(), ((), None), *paper.items()]:
-        if command is None:
-            parts.append("## Commands for experiments\nHow to use them: [pidual benchmark](paper/benchmark.md).\n")
-            continue
+    for path in list(every):
+        if len(path) > 1 and (isinstance(every[path], click.Group) or " ".join(path[1:]).startswith(PAPER)):
+            del every[path]
+    for path, command in every.items():
         again = [one for one in command.params if isinstance(one, click.Option) and fit.get(one.opts[0]) == one.help]
         again = again if len(again) > 3 and path[-1] != "fit" else []
         shown = copy.copy(command)

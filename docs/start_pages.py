@@ -20,7 +20,7 @@ from unittest import mock
 
 DOCS = Path(__file__).resolve().parent
 EXAMPLES = DOCS.parent / "examples"
-PAGES = ["start_csv", "start_python", "start_model", "start_label_studio"]
+PAGES = ["start_csv", "start_label_studio"]
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRESS = re.compile(r"epoch \d+/\d+[:,] ")  # as many lines as there is time; on a terminal, a bar
 KEY = "0123456789abcdef" * 4  # of pseudonyms, so that they are the same in every run

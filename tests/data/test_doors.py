@@ -236,7 +236,7 @@ REFUSED = {(source, call) for source in FILES for call in ("judge", "CrowdClassi
 
 
 def doors_table():
-    """The table of docs/scale.md."""
+    """The table of docs/for/scale.md."""
     rows = [["", *(f"`{call}`" for call in CALLS)], ["---"] * (len(CALLS) + 1)]
     rows += [[source, *("-" if (source, call) in REFUSED else "yes" for call in CALLS)] for source in SOURCES]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
@@ -265,8 +265,8 @@ def test_every_door(source, call, tmp_path):
 
 
 def test_the_page_has_the_table_of_doors():
-    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
-    assert doors_table() in page, f"write this into docs/scale.md:\n{doors_table()}"
+    page = (Path(__file__).parents[2] / "docs" / "for" / "scale.md").read_text()
+    assert doors_table() in page, f"write this into docs/for/scale.md:\n{doors_table()}"
 
 
 def test_a_column_of_polars_is_y():

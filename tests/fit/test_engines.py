@@ -1,4 +1,4 @@
-"""The programs of docs/scale.md, as they stand there, on Ray, Spark and torchrun: the list of one process.
+"""The programs of docs/for/scale.md, as they stand there, on Ray, Spark and torchrun: the list of one process.
 
 Nothing is installed here: a test is skipped where its engine is missing.
 """
@@ -20,7 +20,7 @@ from pidual.run.predictions import read_frame
 
 pytestmark = [pytest.mark.slow, pytest.mark.shapes_unchecked]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "for" / "scale.md").read_text()
 # sums of a small table are shared too
 SHARED = "    from pidual.learn.closed_form import ridge; ridge.CACHED, ridge.PART = 1000, 200\n"
 KILLED_ONCE = """

@@ -22,6 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = {path: path.read_text() for path in [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]}
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]*))?\)")
+FOR = ["What to type", "What to look at in the report", "What goes wrong, and how you notice", "Where the numbers are"]
 TEMPLATE = ["Idea", "When it helps", "Parameters", "Details", "Scores", "Result", "Source"]
 
 
@@ -33,7 +34,8 @@ def load(name):
     return module
 
 
-generate, hook = load("generate"), load("markdown_hook")
+generate, hook, notebooks = load("generate"), load("markdown_hook"), load("notebook_hook")
+TEXTS |= {path: notebooks.as_markdown(path) for path in DOCS.glob("*.ipynb")}
 
 
 # --- methods ---
@@ -75,6 +77,19 @@ def test_every_description_of_a_method_has_the_same_parts(name):
 def test_a_subclass_takes_the_options_of_its_parent():
     assert {"smoothing", "width", "random_pi"} <= set(signature(METHODS["pi_dual_plus"]))
     assert "options" not in signature(METHODS["pi_dual_plus"])
+
+
+# --- pages for who has what ---
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "for").glob("*.md")), ids=lambda path: path.stem)
+def test_every_page_for_somebody_has_the_same_parts(path):
+    title, for_whom, *_ = path.read_text().split("\n\n")
+    assert title.startswith("# ")
+    assert re.fullmatch(r"For you if [^.]+\.", for_whom), "one sentence"
+    heads = re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE)
+    assert [head for head in heads if head in FOR] == FOR
+    assert heads[0] == FOR[0]
 
 
 # --- pages that are written from the code ---
@@ -124,7 +139,7 @@ def nav():
 
 
 def test_every_page_is_in_the_menu_once_and_exists():
-    there = {path.relative_to(DOCS).as_posix() for path in PAGES}
+    there = {path.relative_to(DOCS).as_posix() for path in PAGES} | {f"{path.stem}.md" for path in DOCS.glob("*.ipynb")}
     assert sorted(nav()) == sorted(there | {name for name in hook.mounted() if name.endswith(".md")})
 
 

@@ -29,7 +29,7 @@ CALL = re.compile(r"(?<!`)\bpidual ([a-z].*?)(?= {2,}| & |$)")  # up to the comm
 
 MEANT = {"...": "--x features.npy --pi annotator,seconds", "DIR": "data", "OUT": "out", "NAME": "dynamics"}
 RUN = {  # these calls run, in order, and leave with this code; the others, of many or large fits, are only parsed
-    "docs/judge.md": {
+    "docs/for/own_model.md": {
         "detect --labels y.npy --probs pred_probs.npy --out suspects.csv": 0,
         "detect --labels y.npy --probs pred_probs.npy --budget 100": 0,
         "detect --labels y.npy --probs pred_probs.npy --per-class 5": 0,
@@ -48,14 +48,40 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "data import export.json table.csv": 0,
         "fit wide.csv --annotators 'rater_*' --no-x": 0,
     },
-    "docs/llm_judges.md": {
+    "docs/for/llm_judges.md": {
         "fit judgements.jsonl --annotator judge --label verdict --no-answer unsure --pi judge,order,words,logprob "
         "--no-x --keep-ids": 0,
         "next runs/judgements --gold 100 --out gold.csv": 0,
     },
+    "docs/for/crowd.md": {
+        "fit labels.csv --x items.npy --pi annotator,seconds": 0,
+        "annotators runs/labels --out annotators.csv": 0,
+        "next runs/labels --budget 50 --out ask_again.csv": 0,
+        "export runs/labels clean.csv --to csv": 0,
+    },
+    "docs/for/one_annotator.md": {
+        "fit labels.csv --x items.npy --pi seconds": 0,
+        "detect runs/labels --budget 50 --out suspects.csv": 0,
+        "next runs/labels --budget 50 --out ask.csv": 0,
+    },
+    "docs/for/rare_classes.md": {
+        "fit labels.csv --x items.npy --pi annotator,seconds": 0,
+        "detect runs/labels --per-class 20": 0,
+        "detect runs/labels --class fraud": 0,
+        "detect runs/labels --resting": 0,
+    },
+    "docs/for/texts.md": {
+        "fit labels.csv --x-text text --pi annotator,seconds": 0,
+        "detect runs/labels --budget 20": 0,
+    },
+    "docs/for/images.md": {
+        "fit labels.csv --x photos --pi annotator,confidence": 0,
+        "detect runs/labels --budget 20": 0,
+    },
+    "docs/for/scale.md": {"fit labels --x items.parquet --pi annotator,seconds": 0},
 }
 READS = {"docs/new_answers.md"}  # pages whose code reads what their first call writes
-WRITES = {"docs/llm_judges.md"}  # pages whose code writes the files that their calls read
+WRITES = {page for page in PAGES if page.startswith("docs/for/")}  # their code writes the files that their calls read
 
 
 @pytest.fixture

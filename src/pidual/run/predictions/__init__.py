@@ -1,7 +1,7 @@
 """Predictions: what is said about every annotation, one row each, kept in one Parquet file.
 
-`columns` has the names and meanings of the columns, docs/files.md explains them. After them come the scores of the
-method, high = the label looks wrong, and the PI columns; one of these that has a name from the schema is called
+`columns` has the names and meanings of the columns, docs/run_directory.md explains them. After them come the scores of
+the method, high = the label looks wrong, and the PI columns; one of these that has a name from the schema is called
 pi_<name>. Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
 

@@ -10,7 +10,7 @@ class Column:
     # "label", "name", "share", "number", "count", "flag", "text" or "png": a class; a category of any values; a number
     # in [0, 1]; a finite number; a whole number of at least 0; true or false; text; an image
     kind: str
-    meaning: str  # what it says, for docs/files.md
+    meaning: str  # what it says, for docs/run_directory.md
     required: bool = True  # whether every such file has it
     missing: bool = False  # whether values may be missing
 
