@@ -1,4 +1,4 @@
-"""The files of a run and of a sweep are checked when they are read: what is in them is refused or right."""
+"""The files of a run are checked when they are read: what is in them is refused or right."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
+from attack import Answer, Range, forged_tensors, reseal, write_any
 from safetensors.torch import load_file
 from stored_state import read_state
 
@@ -31,10 +31,8 @@ OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for eac
 
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory):
-    """Runs and a sweep to aim at."""
-    with pytest.MonkeyPatch.context() as patched:
-        be_quick(patched)
-        return Range(tmp_path_factory.mktemp("targets"))
+    """Runs to aim at."""
+    return Range(tmp_path_factory.mktemp("targets"))
 
 
 @pytest.fixture
@@ -42,17 +40,6 @@ def run(targets, tmp_path):
     """A copy of a finished run that a test may change."""
     targets.fresh("finished", tmp_path / "run")
     return Run.open(tmp_path / "run")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    be_quick(monkeypatch)
-
-
-def be_quick(monkeypatch):
-    """Charts take most of the time of a report, and waiting for a silent worker most of that of a sweep."""
-    monkeypatch.setattr("pidual.show.report.figures._svg", lambda name, label, draw, size: "<svg></svg>")
-    monkeypatch.setattr("pidual.paper.sweep.GRACE_SECONDS", 1)
 
 
 def refused(answer, *parts):
@@ -67,30 +54,6 @@ def change_json(path, **fields):
     """Set fields of a JSON file, or remove those given as None."""
     value = json.loads(path.read_text()) | fields
     write_any(path, {name: field for name, field in value.items() if field is not None})
-
-
-def contents(path):
-    """What is in each file."""
-    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
-
-
-# --- everything at once ---
-
-
-def attack(targets, pairs, place):
-    """Problems over these pairs of case and command, and how many ended with each exit code."""
-    problems, codes = [], {}
-    for case, command in pairs:
-        problem, code = targets.problem(case, command, place)
-        codes[code] = codes.get(code, 0) + 1
-        problems += [f"{case} -> {command}: {problem}"] if problem else []
-    print(f"{len(pairs)} pairs, {len(problems)} problems, exit codes {codes}")
-    return problems
-
-
-def test_some_damaged_and_forged_files(targets, tmp_path):
-    problems = attack(targets, sample(all_cases(targets.folder), 50), tmp_path / "run")
-    assert not problems, "\n\n".join(problems)
 
 
 # --- formats ---
@@ -150,6 +113,13 @@ def test_the_state_of_another_run(targets, tmp_path):
     _, values = read_state(targets.folder / "unfinished" / "state" / "state.safetensors")
     forged_tensors("state.safetensors", tensors, values)(state.parent)
     refused(targets.answer("resume", tmp_path / "run"), state, "does not fit this run", "shape", "--force")
+
+
+def test_a_memory_that_has_changed(targets, tmp_path):
+    targets.fresh("elr-unfinished", tmp_path / "run")
+    (path,) = sorted((tmp_path / "run" / "state").glob("targets-*.rows"))[:1]
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    refused(targets.answer("resume-elr", tmp_path / "run"), tmp_path / "run" / "state", "damaged")
 
 
 @pytest.mark.parametrize("command", ["predict", "detect", "report", "resume"])

@@ -121,10 +121,7 @@ class WrongAnswers:
 
 
 def find_informative(
-    pi: pd.DataFrame,
-    wrong: npt.ArrayLike,
-    annotator: npt.ArrayLike | None = None,
-    item: npt.ArrayLike | None = None,
+    pi: pd.DataFrame, wrong: npt.ArrayLike, annotator: npt.ArrayLike | None = None, item: npt.ArrayLike | None = None
 ) -> list[InformativeColumn]:
     """Find which values of which PI columns indicate wrong answers.
 
