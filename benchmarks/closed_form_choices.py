@@ -35,7 +35,7 @@ from crowd_scores import score
 from crowds import ours
 from stress import draw_crowd
 
-from pidual.data import text
+from pidual.data import features as text
 from pidual.data.datasets import load_dataset
 from pidual.learn.answers import judging, posterior
 from pidual.learn.closed_form import alternate, kernels, ridge

@@ -3,7 +3,7 @@
 import pandas as pd
 from paper_table import markdown
 
-from pidual.paper.numbers import paper_number
+from pidual.paper.published import paper_number
 from pidual.paper.recipes import load_recipe
 from pidual.paper.summary import show, summarise
 

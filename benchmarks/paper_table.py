@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pidual.learn.methods import METHODS
-from pidual.paper.numbers import (
+from pidual.paper.published import (
     BACKBONE,
     COLUMNS,
     CORRUPTED_PI,

@@ -24,9 +24,8 @@ from pidual.learn.methods import METHODS
 from pidual.learn.nets import NETWORKS
 from pidual.options import KINDS, Training, defaults, signature
 from pidual.run.predictions import columns as tables
-from pidual.run.records.config import Config
+from pidual.run.records.config import Config, Epoch
 from pidual.run.records.reading import Record
-from pidual.run.records.state import Epoch
 from pidual.run.records.summary import Summary
 
 DOCS = Path(__file__).parent

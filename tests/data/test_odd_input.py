@@ -27,7 +27,7 @@ from pidual.data.pi import PIEncoder
 from pidual.data.sources.json_lines import MAX_DEPTH
 from pidual.errors import DataError, DataWarning, UsageError
 from pidual.errors.messages import listed, printable, quoted
-from pidual.files.spreadsheet import plain_cell, plain_cells, write_csv
+from pidual.files import plain_cell, plain_cells, write_csv
 from pidual.options.launcher import Place, is_first_process, place_among_processes
 from pidual.run.predictions import Predictions, read_frame
 

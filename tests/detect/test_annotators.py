@@ -7,7 +7,7 @@ from scipy.stats import beta
 from test_items import crowd
 
 from pidual.detect import describe_annotator_classes, describe_annotators
-from pidual.detect.class_accuracy import ClassAccuracy
+from pidual.detect.classes import ClassAccuracy
 from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
 from pidual.run.predictions import Predictions, read_frame, write_frame

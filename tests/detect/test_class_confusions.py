@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_annotators import soft_truth
 
-from pidual.detect.class_confusions import describe_classes
+from pidual.detect.classes import describe_classes
 from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
 

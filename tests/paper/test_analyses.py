@@ -10,7 +10,7 @@ from command_line import run_cli
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures
 
 from pidual.errors import UsageError
-from pidual.paper import numbers as paper_numbers
+from pidual.paper import published as paper_numbers
 from pidual.paper import recipes
 from pidual.paper import runs as runs_module
 from pidual.paper.analyses import (

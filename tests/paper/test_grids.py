@@ -3,7 +3,7 @@ import pytest
 from pidual.errors import UsageError
 from pidual.learn.methods import METHODS
 from pidual.options import Training, check_options, option_names
-from pidual.paper.grids import GRID_NAMES, paper_grid, points
+from pidual.paper.published import GRID_NAMES, paper_grid, points
 
 
 @pytest.mark.parametrize("name", GRID_NAMES)

@@ -3,8 +3,8 @@
 import pytest
 
 from pidual.learn.methods import METHODS
-from pidual.paper import numbers as paper_numbers
-from pidual.paper.numbers import CIFAR, COLUMNS, PAPER_DATASETS, VARIANTS, paper_number
+from pidual.paper import published as paper_numbers
+from pidual.paper.published import CIFAR, COLUMNS, PAPER_DATASETS, VARIANTS, paper_number
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS, DivideMix, ELRPlus
 from pidual.learn.nets import PILinear, build_network
 from pidual.options import check_options, defaults
-from pidual.paper.grids import DIFFERENCES, paper_grid
-from pidual.paper.numbers import CIFAR as CIFAR_SETS
-from pidual.paper.numbers import PAPER_DATASETS, SEMI_SUPERVISED, paper_number
+from pidual.paper.published import CIFAR as CIFAR_SETS
+from pidual.paper.published import DIFFERENCES, PAPER_DATASETS, SEMI_SUPERVISED, paper_grid, paper_number
 from pidual.paper.recipes import (
     CIFAR,
     CIFAR_CODEBASE,

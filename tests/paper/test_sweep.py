@@ -177,14 +177,6 @@ def test_more_trials_later(data, tmp_path):
     assert not second.trials.duplicated(["lr", "momentum"]).any()
 
 
-def test_tpe_tries_no_point_twice(data, tmp_path):
-    table, inputs = data
-    options = {"lr": [0.01, 0.1], "momentum": [0.0, 0.9], "select": ["best", "last"]}
-    found = run_sweep(table, inputs, tmp_path / "s", CE, options, sampler="tpe", trials=7)
-    assert len(found.trials) == 7
-    assert not found.trials.duplicated(["lr", "momentum", "select"]).any()
-
-
 @pytest.fixture
 def soon_silent(monkeypatch):
     """Workers that are given up after two seconds without a sign of life."""
@@ -398,7 +390,6 @@ def test_other_data_or_options_cannot_join(folder, tmp_path):
         ((folder, out, *search(lr="0.1,0.3")), "lr = [0.1, 0.2], and now it is [0.1, 0.3]"),
         ((folder, out, *choices, "--set", "momentum=0.5"), "momentum = 0.9, and now it is 0.5"),
         ((folder, out, *choices, "--seed", "1"), "seed = 0, and now it is 1"),
-        ((folder, out, *choices, "--sampler", "tpe"), "sampler = 'grid', and now it is 'tpe'"),
         ((other, out, *choices), "other contents of the table"),
     ]:
         code, _, err = sweep(*args, "--resume")

@@ -31,9 +31,8 @@ def test_what_does_not_load_torch():
 
 
 def test_help_and_the_list_of_datasets_load_nothing_large():
-    code = (
-        "import pidual.data.datasets, pidual.paper.grids, pidual.cli\npidual.cli.cli(['--help'], standalone_mode=False)"
-    )
+    code = "import pidual.data.datasets, pidual.paper.published, pidual.cli\n"
+    code += "pidual.cli.cli(['--help'], standalone_mode=False)"
     assert loaded_by(code, ["torch", "pandas", "sklearn", "numpy", "optuna"]) == []
 
 

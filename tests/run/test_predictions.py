@@ -1,11 +1,12 @@
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
 from pidual.run.predictions import REASON_PARTS, Predictions, read_frame, write_frame
-from pidual.run.predictions.columns import PREDICTIONS_COLUMNS
+from pidual.run.predictions.columns import PREDICTIONS_COLUMNS, Column
 
 
 def table(classes, **more) -> pd.DataFrame:
@@ -138,3 +139,28 @@ def test_text_of_which_none_is_known_stays_text(tmp_path):
     """Whatever type pandas has for it: pandas 2 has none of its own."""
     write_frame(tmp_path / "p.parquet", pd.DataFrame({"copies": pd.Series([None, None], dtype=object), "a": [1, 2]}))
     assert str(pq.read_schema(tmp_path / "p.parquet").field("copies").type) == "string"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "words"),
+    [
+        ("share", [0.5, 1.5], "must hold numbers from 0 to 1"),
+        ("share", [1, 0], "must hold numbers from 0 to 1"),
+        ("share", [0.5, None], "has missing values"),
+        ("number", [0.5, np.inf], "must hold finite numbers"),
+        ("count", [1, -1], "must hold whole numbers of at least 0"),
+        ("flag", [1, 0], "must hold true or false"),
+        ("text", [1, 0], "must hold text"),
+        ("png", [b"\x89PNG\r\n\x1a\n", b"GIF"], "must hold PNG images"),
+        ("label", [0.5, 1.5], "does not say what classes"),
+        ("name", [True, False], "must hold names"),
+        ("name", [[1], [2]], "holds list"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused(tmp_path, kind, values, words):
+    path = tmp_path / "p.parquet"
+    write_frame(path, pd.DataFrame({"a": [0, 1]}))
+    table = pa.table({"a": values}).replace_schema_metadata(pq.read_schema(path).metadata)
+    pq.write_table(table, path)
+    with pytest.raises(RunError, match=rf"p\.parquet .*{words}"):
+        read_frame(path, schema={"a": Column(kind, "")})

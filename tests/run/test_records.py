@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pidual.errors import RunError
+from pidual.run.records.config import Position
 from pidual.run.records.reading import parse_record
-from pidual.run.records.state import Position
 
 PATH = Path("state.safetensors")
 

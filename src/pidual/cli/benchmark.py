@@ -186,13 +186,7 @@ def _print_benchmarks(as_json: bool) -> None:
 
 
 def _print_plan(
-    fits: list[Any],
-    seeds: int | None,
-    tune: bool,
-    data: Path,
-    threads: int | None,
-    teraflops: float,
-    as_json: bool,
+    fits: list[Any], seeds: int | None, tune: bool, data: Path, threads: int | None, teraflops: float, as_json: bool
 ) -> None:
     """Print what every method takes, as it is measured, and what they take together."""
     from ..paper.cost_plan import Cost, measure_cost

@@ -16,8 +16,7 @@ import click
 
 from ..errors import DataWarning, KeyNotice, UsageError
 from ..errors.messages import explaining_failed_writes, handling_warnings, printable
-from ..files import without_passwords
-from ..files.spreadsheet import write_csv
+from ..files import without_passwords, write_csv
 from ..options.launcher import is_first_process as is_first_process
 
 if TYPE_CHECKING:

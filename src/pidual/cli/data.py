@@ -126,7 +126,7 @@ def pull(url: str, project: int | None, out: Path, api_key_file: Path | None, fo
     names people as it does. After a fit, `pidual export RUN --to label-studio --push URL` writes predictions and
     decisions to the same tasks. Needs `pip install 'pidual[label-studio]'`.
     """
-    from ..data.label_studio_server import connected, read_key
+    from ..data.exports.label_studio import connected, read_key
     from ..files import replacing
 
     if project is None or out.suffix != ".json":

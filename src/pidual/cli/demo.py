@@ -24,13 +24,7 @@ NOISE_LEVELS: tuple[Literal["low", "high"], ...] = ("low", "high")
 
 
 @click.command()
-@click.option(
-    "--out",
-    type=PATH,
-    default=Path("runs/demo"),
-    show_default=True,
-    help="Directory of the runs.",
-)
+@click.option("--out", type=PATH, default=Path("runs/demo"), show_default=True, help="Directory of the runs.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @json_option("Print the results as JSON.")
 @quiet_option

@@ -135,7 +135,6 @@ class _Found(NamedTuple):
 
 
 def _of_run(path: Path) -> _Found:
-    """Read what a run has found."""
     from ..api.run import Run
 
     run, failure = Run.open(path), None
@@ -154,7 +153,6 @@ def _of_files(
     items: str | None,
     classes: list[str] | None,
 ) -> _Found:
-    """Judge labels by a classifier's probabilities."""
     if run is not None:
         raise UsageError("Give a RUN, or --labels and --probs, not both: the labels of a run have been judged already.")
     if labels is None or probs is None:

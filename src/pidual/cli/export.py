@@ -80,7 +80,7 @@ def export(
     if push is not None or project is not None or api_key_file is not None:
         if push is None or project is None or to != "label-studio" or out or sure:
             raise UsageError("Pushing takes --to label-studio, --push URL and --project N, and neither OUT nor --sure.")
-        from ..data.label_studio_server import read_key
+        from ..data.exports.label_studio import read_key
         from ..show.export import open_table, push_tasks
 
         opened = Run.open(run)

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     "--per-annotator", type=click.IntRange(min=1), metavar="N", help="Largest number of answers from one annotator."
 )
 @click.option(
-    "--out",
-    type=PATH,
-    help="CSV or Parquet file, or .json for tasks of Label Studio.  [default: CSV on stdout]",
+    "--out", type=PATH, help="CSV or Parquet file, or .json for tasks of Label Studio.  [default: CSV on stdout]"
 )
 @click.option("--names", is_flag=True, help="Name annotators by their real ids; needs the table and the key.")
 @table_option
@@ -109,7 +107,6 @@ def _list_gold(run: "Run", n: int, out: Path | None) -> None:
 
 
 def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
-    """Return real ids by the names that the run has."""
     from ..show.table import names_of_annotators, open_table
 
     known = names_of_annotators(*open_table(run, table), key_file)

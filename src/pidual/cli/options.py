@@ -55,7 +55,6 @@ def in_quotes(name: str) -> str:
 
 
 def _parse_labels(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
-    """Parse a comma-separated list of labels."""
     return [unquoted(part)[0] for part in names(context, parameter, value) or []]
 
 

@@ -13,9 +13,7 @@ from .options import PATH, embed_option, json_option, run_argument
 @run_argument
 @click.argument("x", type=str)
 @click.option(
-    "--out",
-    type=PATH,
-    help="CSV (see `pidual detect` for its apostrophes) or Parquet file.  [default: CSV on stdout]",
+    "--out", type=PATH, help="CSV (see `pidual detect` for its apostrophes) or Parquet file.  [default: CSV on stdout]"
 )
 @click.option(
     "--y",

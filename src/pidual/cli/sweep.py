@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..paper.grids import GRID_NAMES
+from ..paper.published import GRID_NAMES
 from .common import name_of, say, stop_signals, terminal_progress, writing
 from .job import NAMED, check_given_once, check_method_name, load_job
 from .options import (
@@ -71,17 +71,10 @@ def _parse_search(context: click.Context, parameter: click.Parameter, value: tup
     help="Values to try for an option, named as in --set; override those of --grid; repeatable.",
 )
 @click.option(
-    "--sampler",
-    type=click.Choice(["grid", "tpe"]),
-    default="grid",
-    show_default=True,
-    help="Try all points in random order, or the most promising first (Optuna's TPE).",
-)
-@click.option(
     "--trials",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Points to try, over all workers and restarts.  [default: all; with tpe at most 30]",
+    help="Points to try, in random order, over all workers and restarts.  [default: all]",
 )
 @click.option(
     "--storage", metavar="URL", help="Database that workers share.  [default: the SQLite file study.sqlite in --out]"
@@ -98,7 +91,6 @@ def sweep(
     search: dict[str, list[Any]],
     as_json: bool,
     quiet: bool,
-    sampler: str,
     trials: int | None,
     storage: str | None,
     resume: bool,
@@ -133,7 +125,6 @@ def sweep(
             out,
             fixed,
             chosen,
-            sampler=sampler,
             trials=trials,
             storage=storage,
             fit_command=[*command, "--out", f"runs/{name}-{method}"],

@@ -6,7 +6,7 @@ opening         which of them reads a file         open_source
 columns         a column as categories, numbers or moments
 people          who is in a table: detect, hide, refuse, replace
 roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
-features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
+features, images, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 known_classes   classes of items that are known
 given           labels and probabilities without a table

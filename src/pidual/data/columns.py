@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..errors.messages import quoted
-from ..files.spreadsheet import FORMULA_MARK
+from ..files import FORMULA_MARK
 from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_float
 from .sources.in_arrow import is_numeric
 

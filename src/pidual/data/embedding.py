@@ -254,7 +254,6 @@ def embed_inputs(
 
 
 def _probe(kind: str) -> Any:
-    """Return an item that is always the same."""
     if kind == "texts":
         return PROBE
     wave = np.add.outer(np.arange(64), np.arange(64))[..., None] * np.array([1, 3, 5]) % 256
@@ -262,7 +261,6 @@ def _probe(kind: str) -> Any:
 
 
 def _same(one: Floats, other: Floats) -> bool:
-    """Return whether two vectors differ by rounding alone."""
     one, other = np.ravel(one), np.ravel(other)
     return one.shape == other.shape and bool(np.linalg.norm(one - other) <= SAME * np.linalg.norm(one))
 

@@ -104,7 +104,6 @@ def _code_of(code: CodeType | None) -> Iterator[bytes]:
 
 
 def _import_function(name: str) -> Encode:
-    """Return what `package.module:function` names."""
     module, _, inner = name.partition(":")
     try:
         found = functools.reduce(getattr, inner.split("."), importlib.import_module(module))
@@ -247,7 +246,6 @@ def _of_onnx(name: str, path: Path) -> Model:
 
 
 def _need(module: str, name: str, extra: str) -> None:
-    """Refuse a model whose library is not installed."""
     if importlib.util.find_spec(module) is None:
         library = module.replace("_", "-")
         raise UsageError(f"Embeddings by {quoted(name)} need {library}: pip install 'pidual[{extra}]'.")
@@ -259,5 +257,4 @@ def _unreadable(name: str, library: str, error: Exception) -> UsageError:
 
 
 def _digest(paths: Sequence[Path]) -> str:
-    """Return a digest of the content of files."""
     return fingerprint(path.read_bytes() for path in paths if path.is_file())

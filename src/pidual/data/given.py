@@ -153,7 +153,6 @@ def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
 
 
 def _array(given: Any, source: str) -> NDArray[Any]:
-    """Turn any of the usual forms into an array."""
     if isinstance(given, np.ndarray):
         return given
     try:
@@ -226,7 +225,6 @@ def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) 
 
 
 def _row(where: NDArray[np.bool_]) -> str:
-    """Return the first place, in words."""
     place = np.argwhere(where)[0]
     return f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "") + " (counted from 0)"
 

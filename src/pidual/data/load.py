@@ -132,11 +132,7 @@ def table_inputs(
 
 
 def load_probabilities(
-    source: Any,
-    classes: Sequence[str | int] | int,
-    *,
-    item: str | None = None,
-    sets: bool = False,
+    source: Any, classes: Sequence[str | int] | int, *, item: str | None = None, sets: bool = False
 ) -> Inputs:
     """Read what a classifier says about every class, one row per item: probabilities that sum to one.
 

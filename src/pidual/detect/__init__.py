@@ -3,7 +3,7 @@
 from ..run.records.summary import Cutoff as Cutoff
 from ..run.records.summary import Verdict as Verdict
 from .annotators import describe_annotators as describe_annotators
-from .class_accuracy import describe_annotator_classes as describe_annotator_classes
+from .classes import describe_annotator_classes as describe_annotator_classes
 from .cutoff import auto_cutoff as auto_cutoff
 from .cutoff import find_issues as find_issues
 from .cutoff import mark_issues as mark_issues

@@ -12,7 +12,7 @@ from ..data.pi.encoder import MILLISECONDS, MINUTES, numbers, words
 from ..run.predictions import Predictions, label_column
 from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs, own_agreement
-from .class_accuracy import MIN_ANSWERS, ClassAccuracy
+from .classes import MIN_ANSWERS, ClassAccuracy
 from .copies import copied_by
 from .counts import Counts, beta_interval, sums
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..data.pi.encoder import MILLISECONDS, is_moment, short_name, value_text, words
 from ..run.predictions import Predictions, join_parts
-from .class_accuracy import MIN_ANSWERS
+from .classes import MIN_ANSWERS
 from .counts import CHANCE, CROWD_ANSWERS, Counts, chance_excess
 from .informative import LOW, LOWEST, MISSING, InformativeColumn, WrongAnswers, find_informative
 from .items import Truth

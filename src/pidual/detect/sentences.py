@@ -10,8 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..data.pi.encoder import short_name
-from ..run.records.config import Config
-from ..run.records.state import Event
+from ..run.records.config import Config, Event
 from ..run.records.summary import (
     CopyGroup,
     Detection,

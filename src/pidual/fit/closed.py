@@ -30,7 +30,7 @@ from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
 from ..learn.methods.fitted_truth import AnswerWeights, FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
-from ..run.records.state import Position
+from ..run.records.config import Position
 from ..run.records.summary import AnswerChoice
 from .prepare import Job
 

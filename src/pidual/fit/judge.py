@@ -20,7 +20,7 @@ from ..detect import (
     verdict,
 )
 from ..detect.agreement import describe_agreement
-from ..detect.class_confusions import describe_classes
+from ..detect.classes import describe_classes
 from ..detect.copies import find_open_pair
 from ..detect.counts import Counts
 from ..detect.directions import Deserved, find_directions

@@ -82,27 +82,24 @@ def check_value(name: str, value: Any, kind: Any) -> None:
             raise UsageError(f"{name} must be {words}, not {quoted(value)}.")
 
 
-def is_number(value: Any) -> bool:
-    """Return whether it is a finite number, and not true or false."""
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_table(value: Any) -> bool:
-    """Return whether it is a list of lists of numbers."""
     return isinstance(value, list | tuple) and all(
-        isinstance(part, list | tuple) and all(map(is_number, part)) for part in value
+        isinstance(part, list | tuple) and all(map(_is_number, part)) for part in value
     )
 
 
 def _is_count(value: Any) -> bool:
-    """Return whether it is a whole number of at least 0."""
-    return is_number(value) and isinstance(value, int) and value >= 0
+    return _is_number(value) and isinstance(value, int) and value >= 0
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     int: (_is_count, "a whole number of at least 0"),
     int | None: (lambda value: value is None or _is_count(value), "a whole number of at least 0, or none"),
-    float: (is_number, "a number"),
+    float: (_is_number, "a number"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
     bool | None: (lambda value: value is None or isinstance(value, bool), "true, false or none"),
     Sequence[Sequence[float]]: (_is_table, "a list of lists of numbers"),
@@ -130,7 +127,6 @@ def one_of(*names: str) -> Range:
 
 
 def _is_span(value: Any) -> bool:
-    """Return whether it is a pair of shares in ascending order."""
     return isinstance(value, list | tuple) and len(value) == 2 and _is_table([value]) and 0 <= value[0] <= value[1] <= 1
 
 
@@ -144,13 +140,11 @@ Span = Annotated[Sequence[float], Range(_is_span, "two shares from 0 to 1 in asc
 
 
 def _are_epochs(value: Any) -> bool:
-    """Return whether it is a list of whole numbers."""
     return isinstance(value, list | tuple) and all(isinstance(at, int) for at in value)
 
 
 def _is_clip(value: Any) -> bool:
-    """Return whether it is a number above 0, or none."""
-    return value is None or (is_number(value) and value > 0)
+    return value is None or (_is_number(value) and value > 0)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ..data.datasets.base import NoisyDataset
 from ..fit.prepare import Job
-from .grids import points
+from .published import points
 from .runs import Fit
 from .score import prepare_data, try_out
 from .search import recipe_search

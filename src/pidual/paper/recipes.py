@@ -5,7 +5,7 @@ single ones; docs/paper/results.md has what came out. Run one with
 
     pidual benchmark cifar10n --scale cpu --data DIR --out DIR
 
-The paper searches options on grids (`paper.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
+The paper searches options on grids (`paper.published`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
 each grid, of two values one. Where the paper is silent, the code base it was built on counts.
 """
 

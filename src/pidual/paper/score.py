@@ -250,7 +250,6 @@ def _judged_rows(job: Job, predictions: Predictions) -> NDArray[np.bool_]:
 
 
 def _wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:
-    """Which labels are known to be wrong."""
     assert predictions.y is not None
     return np.asarray(predictions.given != predictions.y, bool)
 

@@ -14,7 +14,7 @@ from ..fit.options import FitOptions, resolve_options
 from ..fit.prepare import Job
 from ..learn.methods import METHODS, check_method
 from ..options import signature
-from .grids import GRID_NAMES, paper_grid, points
+from .published import GRID_NAMES, paper_grid, points
 from .recipes import Recipe
 from .runs import Fit
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from ..errors import RunError
 from ..files import replacing, write_json
-from ..files.spreadsheet import write_csv as write_plain_csv
+from ..files import write_csv as write_plain_csv
 from ..learn.methods import METHODS
 from ..show.report.figures import ALERT, CALM, INK, LINE, MUTED, STYLE
-from .numbers import Number, paper_number
+from .published import Number, paper_number
 from .runs import read_result
 from .score import Result
 

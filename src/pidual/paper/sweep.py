@@ -43,8 +43,7 @@ from ..data import AnnotationTable, Inputs
 from ..data.datasets.base import NoisyDataset
 from ..data.pi.random_pi import derive_seed
 from ..errors import RunError, UsageError
-from ..files import replacing, without_passwords, write_json
-from ..files.spreadsheet import write_csv
+from ..files import replacing, without_passwords, write_csv, write_json
 from ..fit.fit import train
 from ..fit.options import FitOptions
 from ..fit.prepare import Job, prepare
@@ -64,8 +63,6 @@ except ImportError as error:
     raise UsageError(f"A sweep needs Optuna ({error}); install it with `pip install 'pidual[sweep]'`.") from error
 
 
-SAMPLERS = ("grid", "tpe")
-TPE_TRIALS = 30  # if the number of trials is not given
 HEARTBEAT_SECONDS, GRACE_SECONDS = 15, 60  # how often a worker shows that it lives, and how long it may be silent
 STARTING_SECONDS = 20.0  # for others who start at the same moment
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -91,7 +88,6 @@ def run_sweep(
     options: FitOptions,
     search: Search,
     *,
-    sampler: str = "grid",
     trials: int | None = None,
     storage: str | None = None,
     fit_command: Sequence[str] = (),
@@ -105,9 +101,7 @@ def run_sweep(
     `out`: directory of the sweep, made when everything has been checked.
     `options`: what all fits have in common.
     `search`: option of training, of the method or of the network (`network.KEY`) -> values to try.
-    `sampler` ("grid" or "tpe"): all points in random order, or those first that a tree-structured Parzen estimator
-        expects most of.
-    `trials`: points to try, over all workers and restarts; by default all of them, with "tpe" at most 30.
+    `trials`: points to try, in random order, over all workers and restarts; by default all of them.
     `storage`: URL of the database of the study, which has the name of `out`; by default a SQLite file in `out`.
     `fit_command`: the words of the `pidual fit` command that makes a fit with `options`.
     `resume`: continue, or join, an existing sweep; its data and options must be the same.
@@ -119,8 +113,6 @@ def run_sweep(
     check_directory(out, resume)
     if place_among_processes().world > 1:
         raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
-    if sampler not in SAMPLERS:
-        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
     space = Space(search, options)
     job = prepare(table, inputs, space.options(0))
     space.check(job)
@@ -128,19 +120,17 @@ def run_sweep(
         raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
     for text in job.warnings:
         progress.note(f"Warning: {text}")
-    limit = min(trials or (TPE_TRIALS if sampler == "tpe" else len(space.points)), len(space.points))
+    limit = min(trials or len(space.points), len(space.points))
     url = _check_url(storage or f"sqlite:///{out.absolute() / STUDY}")
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     with contextlib.ExitStack() as held:
         with locked(out, patience=STARTING_SECONDS):  # while starting only: workers share the directory
             check_directory(out, resume)
             held.enter_context(database(url))
-            same = identity(job, space, sampler)
+            same = identity(job, space)
             name = out.resolve().name if storage else "sweep"
             study = _open_study(held.enter_context(opened(url)), name, same, space, limit, resume)
-        worker = Worker(
-            table, inputs, out, study, space, sampler, fit_command, int(job.valid.sum()), progress, say, stop
-        )
+        worker = Worker(table, inputs, out, study, space, fit_command, int(job.valid.sum()), progress, say, stop)
         say(f"{limit} of {len(space.points)} points of {', '.join(space.texts)}; done before: {len(worker.ended())}")
         return worker.run_all()
 
@@ -160,13 +150,13 @@ def check_directory(out: Path, resume: bool) -> None:
 # --- the study ---
 
 
-def identity(job: Job, space: Space, sampler: str) -> dict[str, Any]:
+def identity(job: Job, space: Space) -> dict[str, Any]:
     """Return what must be the same in all workers of a sweep: data, search space, and options at its first point."""
     config = describe(job)
     names = ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")
     data = {name: value for name, value in config.data.to_json().items() if name in names}
     search = {name: [json.loads(text) for text in texts] for name, texts in space.texts.items()}
-    return {**config.identity(), "data": data, "search": search, "sampler": sampler}
+    return {**config.identity(), "data": data, "search": search}
 
 
 def _check_url(url: str) -> str:
@@ -235,13 +225,13 @@ def quiet() -> Iterator[None]:
 
 
 def enqueue(study: optuna.Study, params: Mapping[str, str]) -> None:
-    """Let a trial wait, of a point or (with no params) of whatever point the sampler chooses."""
+    """Let a trial of a point wait."""
     study.enqueue_trial(dict(params), user_attrs={POINT: params})
 
 
 def put_back(study: optuna.Study, trial: FrozenTrial) -> None:
     """Let another trial of the same point wait; called by Optuna when there has been no heartbeat of one."""
-    enqueue(study, trial.user_attrs[POINT] or trial.params)
+    enqueue(study, trial.user_attrs[POINT])
 
 
 def _open_study(
@@ -251,7 +241,7 @@ def _open_study(
     try:
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
         study.set_user_attr("pidual", dict(same))
-        _add_trials(study, space, same["sampler"], 0, limit)
+        _add_trials(study, space, 0, limit)
         return study
     except DuplicatedStudyError as error:
         if not resume:
@@ -271,15 +261,15 @@ def _open_study(
     for part, was, now in find_changes(known["pidual"], same):
         refuse_change(f"The sweep '{name}'", part, was, now, way_out, contents)
     if limit > known["points"]:
-        _add_trials(study, space, same["sampler"], known["points"], limit)
+        _add_trials(study, space, known["points"], limit)
     return study
 
 
-def _add_trials(study: optuna.Study, space: Space, sampler: str, first: int, end: int) -> None:
-    """Let trials wait: of the grid's points in random order, or those whose points the sampler chooses."""
+def _add_trials(study: optuna.Study, space: Space, first: int, end: int) -> None:
+    """Let trials of the grid's points wait, in random order."""
     order = np.random.default_rng(derive_seed(space.fixed.seed, 11)).permutation(len(space.points))
     for number in order[first:end]:
-        enqueue(study, space.params[number] if sampler == "grid" else {})
+        enqueue(study, space.params[number])
     study.set_user_attr("points", end)
 
 
@@ -299,7 +289,6 @@ class Worker:
     out: Path
     study: optuna.Study
     space: Space
-    sampler: str
     fit_command: Sequence[str]
     n_valid: int
     progress: Progress
@@ -342,7 +331,7 @@ class Worker:
         """
         found: dict[int, FrozenTrial] = {}
         for trial in self.trials(*states):
-            params = trial.user_attrs.get(POINT) or trial.params
+            params = trial.user_attrs.get(POINT)
             if params in self.space.params and (trial.state != TrialState.FAIL or "error" in trial.user_attrs):
                 found.setdefault(self.space.params.index(params), trial)
         return found
@@ -353,11 +342,7 @@ class Worker:
 
     def run_one(self) -> None:
         """Run a trial, and record the result."""
-        begun = len(self.study.trials) - len(self.trials(TrialState.WAITING))
-        seed = derive_seed(self.space.fixed.seed, 12, begun) % 2**32
-        self.study.sampler = (
-            optuna.samplers.TPESampler(seed=seed) if self.sampler == "tpe" else optuna.samplers.RandomSampler()
-        )
+        self.study.sampler = optuna.samplers.RandomSampler()  # which has nothing to choose
         try:
             self.study.optimize(self.objective, n_trials=1, catch=(_FailedError,))
         except (UpdateFinishedTrialError, ValueError) as error:
@@ -374,10 +359,7 @@ class Worker:
         point = self.space.params.index(params)
         ended = self.firsts(TrialState.WAITING, TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
         if point in ended and ended[point].number < trial.number:
-            free = [number for number in range(len(self.space.points)) if number not in ended]
-            if free and self.sampler == "tpe":  # which had no better idea; of a grid, somebody added a point twice
-                enqueue(self.study, self.space.params[free[trial.number % len(free)]])
-            raise TrialPruned
+            raise TrialPruned  # somebody added the point twice
         values = self.space.points[point].items()
         self.say(f"Trial {trial.number}: {', '.join(f'{name}={plain(value)}' for name, value in values)}")
         try:

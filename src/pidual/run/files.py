@@ -22,9 +22,8 @@ from .predictions.columns import (
     PREVIEWS_COLUMNS,
     THUMBNAILS_COLUMNS,
 )
-from .records.config import Config, Model
+from .records.config import Config, Epoch, Model
 from .records.reading import DAMAGED, as_record, file_digest, parse_record, read_record, read_text, seal
-from .records.state import Epoch
 from .records.summary import Summary
 
 CLOSED_FORM = "closed_form"

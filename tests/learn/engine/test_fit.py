@@ -16,7 +16,7 @@ from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.fit import weights
 from pidual.learn.methods import CE, PiDual, PiDualPlus
 from pidual.learn.nets import MLP, SmallCNN
-from pidual.run.records.state import Position
+from pidual.run.records.config import Position
 
 
 def build(rows, dropout=0.2):

@@ -23,9 +23,8 @@ from pidual.fit.record import describe, write_run
 from pidual.learn.engine import Fitted
 from pidual.learn.engine.callbacks import write_history
 from pidual.run.predictions import SPLITS, Predictions
-from pidual.run.records.config import as_source
+from pidual.run.records.config import Event, as_source
 from pidual.run.records.reading import seal
-from pidual.run.records.state import Event
 from pidual.show.report import build_report
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

@@ -81,7 +81,6 @@ def _near(what: str, found: float, wanted: float) -> Check:
 
 
 def _aligned(what: str, found: NDArray[Any], y: NDArray[Any]) -> Check:
-    """Check that labels are those of the images."""
     n = int((found == y).sum())
     return _right(what, n == len(y), f"{n:,} of {len(y):,} equal CIFAR's labels")
 

@@ -211,14 +211,12 @@ def cifar10_files(data: Path, part: Part) -> list[Path]:
 
 
 def _cifar100_file(data: Path, part: Part) -> Path:
-    """Where the file of a part is, or would be."""
     if (data / "cifar-100-python").is_dir() and not (data / "cifar-100-binary").is_dir():
         return data / "cifar-100-python" / part
     return data / "cifar-100-binary" / f"{part}.bin"
 
 
 def _read(path: Path, n: int, label: str, n_classes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images and labels of one file, which must have n of them."""
     pixels, y = _read_binary(path, n, label) if path.suffix == ".bin" else _read_python(path, label)
     if pixels.shape != (n, PIXELS) or y.shape != (n,):
         raise DataError(

@@ -65,14 +65,7 @@ SM500 = Crowd(
 MEDICAL = Crowd(
     "medical_treat.csv",
     ["no", "yes"],
-    {
-        **WHO,
-        "seconds": "duration",
-        "trial": "number",
-        "ticked": "number",
-        "channel": "category",
-        "country": "category",
-    },
+    {**WHO, "seconds": "duration", "trial": "number", "ticked": "number", "channel": "category", "country": "category"},
     "https://github.com/CrowdTruth/Medical-Relation-Extraction",
     "medical_treat_sentences.csv",
     ("sentence", "term1", "term2"),

@@ -35,7 +35,7 @@ class DigitsPI(NoisyDataset):
     @property
     def images(self) -> NDArray[np.uint8]:
         """`x` as images of shape (N, 1, 8, 8)."""
-        return _as_images(self.x)
+        return (self.x.reshape(-1, 1, 8, 8) * (255 / 16)).round().astype(np.uint8)  # grey, from 0 to 255
 
 
 def load_digits_pi(
@@ -125,8 +125,3 @@ def _scaled(model: Any, pixels: Any = None) -> Any:
         return make_pipeline(StandardScaler(), model)
     chosen = np.random.default_rng(pixels).permutation(64)[:pixels] if isinstance(pixels, int) else np.asarray(pixels)
     return make_pipeline(ColumnTransformer([("pixels", StandardScaler(), chosen)]), model)
-
-
-def _as_images(x: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Rows of 64 pixels from 0 to 16 as grey images from 0 to 255."""
-    return (x.reshape(-1, 1, 8, 8) * (255 / 16)).round().astype(np.uint8)

@@ -126,7 +126,6 @@ def _wide(frame: pd.DataFrame, order: Sequence[Any], split: str) -> tuple[NDArra
 
 
 def _found(folder: Path, *names: str) -> Path:
-    """Find the first of these files that is there."""
     for name in names:
         if (folder / name).is_file():
             return folder / name
@@ -145,7 +144,6 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _numbers(frame: pd.DataFrame, place: str | Path, dtype: Any) -> NDArray[Any]:
-    """Return the frame's values as numbers of this type."""
     try:
         values = frame.to_numpy(np.float64)
     except (TypeError, ValueError) as error:
@@ -174,12 +172,7 @@ PI = {"annotator": "category", "confidence": "number", "annotator_accuracy": "nu
 
 
 def load_imagenet_pi(
-    data: Path,
-    noise: str = "low",
-    *,
-    seed: int = 0,
-    answers_per_item: int | None = 1,
-    image_size: int = 224,
+    data: Path, noise: str = "low", *, seed: int = 0, answers_per_item: int | None = 1, image_size: int = 224
 ) -> NoisyDataset:
     """ImageNet-PI at its low (48.1%) or high (83.8%) noise; the test set is ILSVRC-2012's validation set.
 
@@ -300,7 +293,6 @@ def _validation_classes(folder: Path) -> dict[str, str]:
 
 
 def _codes(names: list[str], classes: list[str], place: Path) -> NDArray[np.int64]:
-    """Return number of each class by its name."""
     code = {name: number for number, name in enumerate(classes)}
     unknown = sorted(set(names) - set(classes))
     if unknown:

@@ -110,7 +110,6 @@ def make_crowd(
 
 
 def _check(n_annotators: int, answers: int, n_classes: int, spammer_share: float, noise: float) -> None:
-    """Refuse impossible sizes and shares."""
     if not 1 <= answers <= n_annotators:
         raise UsageError(f"answers_per_item must be between 1 and n_annotators = {n_annotators}, not {answers}")
     if n_classes < 2:

@@ -158,7 +158,6 @@ class Answers:
         return long
 
     def _choose(self, label: str | None) -> str:
-        """Return the control whose answers are the labels."""
         controls = [name for name, rows in self._rows.items() if any(row["label"] is not None for row in rows)]
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:

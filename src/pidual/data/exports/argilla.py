@@ -59,7 +59,6 @@ def _unflattened(record: Json) -> Json:
 
 
 def _fields(record: Json, answers: Answers) -> Json:
-    """Return what is known about the item: fields, metadata and vectors."""
     found: Json = {}
     for part in ("fields", "metadata", "vectors"):
         values = record.get(part)
@@ -115,7 +114,6 @@ def _labels(value: Any) -> list[Any] | None:
 
 
 def _suggestions(suggestions: Any, answers: Answers) -> Json:
-    """Return the value that was suggested for each question."""
     if isinstance(suggestions, list):  # version 1
         pairs = answers.objects(suggestions, "suggestions")
         return {str(each.get("question_name")): each.get("value") for each in pairs}

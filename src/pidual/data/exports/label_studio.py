@@ -1,4 +1,4 @@
-"""Label Studio's exports: JSON, tasks with the annotations of everybody; JSON_MIN and CSV, a row for each annotation.
+"""Label Studio: its exports, JSON with all annotations, JSON_MIN and CSV with a row for each; and its server.
 
 Of JSON, choices, taxonomy, rating and pairwise results are labels. An annotation marked as ground truth is the clean
 label of its task and no answer; cancelled (skipped) ones are left out. Exports before version 1.0 have `completions`.
@@ -6,10 +6,15 @@ label of its task and no answer; cancelled (skipped) ones are left out. Exports 
 JSON_MIN and CSV have a column for each field and control, and do not say which is the control. The fields of a task are
 the same in all of its rows, and the answers are not: where one column alone differs within tasks it holds the labels,
 else the one with few different values does.
+
+A server is asked through Label Studio's own SDK (extra `label-studio`). The API key is in no message and no file.
 """
 
+import contextlib
 import json
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
-from ...errors.messages import quoted
+from ...errors.messages import first_line, quoted
+from ...files import without_passwords
 from ..columns import keys
 from ..people import listed, shown
 from ..sources.base import Source
@@ -166,7 +172,6 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
 
 
 def _find_label(source: Source, data: dict[str, pa.ChunkedArray], fields: list[str]) -> str:
-    """Return the column that holds the labels."""
     item = keys(source, "id", data["id"]).codes
     _, first = np.unique(item, return_index=True)
     few, varies = [], []
@@ -222,3 +227,43 @@ def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
                 )
             found.append(str(label))
     return list(dict.fromkeys(found))
+
+
+def read_key(file: Path | None = None) -> str:
+    """Return the API key, from a file or the environment."""
+    try:
+        key = (os.environ.get("LABEL_STUDIO_API_KEY", "") if file is None else file.read_text("utf-8")).strip()
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{file} cannot be read as a file with an API key; check --api-key-file.") from None
+    if not key.isascii() or not key.isprintable() or len(key.split()) != 1:
+        what = f"The API key {'is not one word of plain characters' if key else 'is missing'}; copy it from Account &"
+        raise UsageError(f"{what} Settings in Label Studio into LABEL_STUDIO_API_KEY, or a file for --api-key-file.")
+    return key
+
+
+@contextlib.contextmanager
+def connected(url: str, project: int, key: str) -> Iterator[tuple[Any, bytes]]:
+    """Yield the SDK's client and the JSON export of a project; what goes wrong until the end is one sentence."""
+    try:
+        import httpx
+        from label_studio_sdk.client import LabelStudio
+        from label_studio_sdk.core.api_error import ApiError
+    except ImportError as error:
+        what = f"Label Studio's server needs its SDK ({error}); `pip install 'pidual[label-studio]'` installs it."
+        raise UsageError(what) from None
+    try:
+        with httpx.Client(timeout=60, follow_redirects=True) as http:
+            client = LabelStudio(base_url=url.rstrip("/"), api_key=key, httpx_client=http)
+            client.projects.get(project)
+            yield client, client.projects.exports.as_file(project).read()
+        return
+    except ApiError as error:
+        status = error.status_code if isinstance(error.body, dict) else None  # a page of another program is text
+        what = f"does not answer as Label Studio does (status {error.status_code}); give the address of its start page"
+        if status in (401, 403):
+            what = "refuses the API key; copy it again from Account & Settings, or ask for access to the project"
+        elif status == 404:
+            what = f"has no project {project} that this key may see; its number is in its address (/projects/N)"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        what = f"cannot be reached ({first_line(error) or type(error).__name__}); check the address, and that it runs"
+    raise DataError(without_passwords(f"{url} {what}.").replace(key, "***"))

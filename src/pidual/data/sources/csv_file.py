@@ -14,7 +14,7 @@ import pyarrow.dataset
 
 from ...errors import DataError
 from ...errors.messages import quoted
-from ...files.spreadsheet import FORMULA_MARK
+from ...files import FORMULA_MARK
 from ..paths import File
 from ..people import shown
 from .base import BLOCK, DECIMAL_COMMA, MISSING, arrow_message, is_float

@@ -251,7 +251,11 @@ class Frame(Source):
         return isinstance(first, list | tuple | np.ndarray)
 
     def numeric_columns(self) -> list[str]:
-        return [column for column, dtype in zip(self.columns, self._frame.dtypes, strict=True) if _is_number(dtype)]
+        return [
+            column
+            for column, dtype in zip(self.columns, self._frame.dtypes, strict=True)
+            if pd.api.types.is_numeric_dtype(dtype)
+        ]  # booleans too
 
 
 def _from_pandas(source: Source, name: str, series: "pd.Series[Any]") -> Any:
@@ -271,10 +275,6 @@ def _from_pandas(source: Source, name: str, series: "pd.Series[Any]") -> Any:
 
 def _is_missing(value: Any) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def _is_number(dtype: Any) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(dtype))  # booleans count as numbers
 
 
 # --- polars, DuckDB, Arrow, Ray, Spark, datasets of Hugging Face ---

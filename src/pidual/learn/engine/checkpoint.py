@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ...errors import RunError
 from ...files import fingerprint, replacing
+from ...run.records.config import Position, State
 from ...run.records.reading import FORMAT, file_digest, parse_record
-from ...run.records.state import Position, State
 from ..methods.parts.memory import SampleMemory
 
 START_ANEW = (
@@ -152,7 +152,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_notes(path: Path) -> dict[str, str]:
-    """Read the notes beside tensors."""
     with readable(path), safe_open(path, framework="pt") as file:
         notes: dict[str, str] = file.metadata() or {}
         return notes

@@ -29,7 +29,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from ...data.pi.random_pi import derive_seed
 from ...errors import RunError, UsageError
 from ...options import Training
-from ...run.records.state import Event, Position, State
+from ...run.records.config import Event, Position, State
 from ...run.records.summary import AnswerChoice
 from ..batch import Batch, Rows
 from ..methods.base import Method

@@ -199,14 +199,6 @@ def _move(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
     return _resample(x, column=(cos, shear_x - sin, left), row=(sin + shear_y, cos, top))
 
 
-def _saturation(x: Tensor, value: Tensor) -> Tensor:
-    return _blend(_greyscale(x), x, value)
-
-
-def _brightness(x: Tensor, value: Tensor) -> Tensor:
-    return _blend(torch.zeros_like(x), x, value)
-
-
 def _contrast(x: Tensor, value: Tensor) -> Tensor:
     n_pixels = x.shape[2] * x.shape[3]
     total = _greyscale(x).sum((1, 2, 3), keepdim=True)
@@ -224,14 +216,6 @@ def _sharpness(x: Tensor, value: Tensor) -> Tensor:
 def _posterize(x: Tensor, value: Tensor) -> Tensor:
     kept = 256 - 2 ** (8 - value)  # the first `value` bits
     return x.bitwise_and(_per_image(kept, x).to(torch.uint8))
-
-
-def _solarize(x: Tensor, value: Tensor) -> Tensor:
-    return torch.where(x < _per_image(value, x), x, 255 - x)
-
-
-def _invert(x: Tensor, value: Tensor) -> Tensor:
-    return 255 - x
 
 
 def _auto_contrast(x: Tensor, value: Tensor) -> Tensor:
@@ -324,17 +308,19 @@ MOVES: dict[str, Callable[[int], float]] = {  # value at a level, before its sig
     "Rotate": lambda level: 3 * level,  # degrees
 }
 COLOURS = {
-    "Color": _Operation(_saturation, "blend", _factor),
+    "Color": _Operation(lambda x, value: _blend(_greyscale(x), x, value), "blend", _factor),
     "Contrast": _Operation(_contrast, "blend", _factor),
-    "Brightness": _Operation(_brightness, "blend", _factor),
+    "Brightness": _Operation(lambda x, value: _blend(torch.zeros_like(x), x, value), "blend", _factor),
     "Sharpness": _Operation(_sharpness, "blend", _factor),
     "Posterize": _Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
-    "Solarize": _Operation(
-        _solarize, "replace", lambda level: 256 - level * 256 // 10
-    ),  # what is inverted from here on
+    "Solarize": _Operation(  # the level says from which value on colours are inverted
+        lambda x, value: torch.where(x < _per_image(value, x), x, 255 - x),
+        "replace",
+        lambda level: 256 - level * 256 // 10,
+    ),
     "AutoContrast": _Operation(_auto_contrast, "replace"),
     "Equalize": _Operation(_equalize, "replace"),
-    "Invert": _Operation(_invert, "replace"),
+    "Invert": _Operation(lambda x, value: 255 - x, "replace"),
 }
 OPERATIONS = (*MOVES, *COLOURS, "Cutout")
 

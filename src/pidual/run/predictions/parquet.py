@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from ...errors import RunError
 from ...files import replacing
+from ..records.config import TableNotes
 from ..records.reading import DAMAGED, FORMAT, parse_record
-from ..records.state import TableNotes
 from .columns import CATEGORY_COLUMNS, LABEL_COLUMNS, Column
 
 ROWS_PER_GROUP = 1 << 20
@@ -105,7 +105,6 @@ def read_with_notes(
 
 
 def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
-    """Return what is wrong with a column, or None."""
     kind = column.type
     if pa.types.is_nested(kind):
         return f"holds {kind} values"

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta, field
 
+from .config import Event
 from .reading import AtLeast0, Count, Label, Number, Record, Seconds, Share
-from .state import Event
 
 Difference = Annotated[float, Meta(ge=-2, le=2)]
 Kappa = Annotated[float, Meta(ge=-1e6, le=1 + 1e-6)]
@@ -34,10 +34,7 @@ class Verdict(Record, frozen=True):
     def of(cls, failures: Iterable[str | None], doubts: Iterable[str | None]) -> Self:
         """Return the verdict by reasons, of which some may not apply."""
         failed, doubtful = ([reason for reason in reasons if reason] for reasons in (failures, doubts))
-        return cls(
-            status="failed" if failed else "doubtful" if doubtful else "ok",
-            reasons=failed + doubtful,
-        )
+        return cls(status="failed" if failed else "doubtful" if doubtful else "ok", reasons=failed + doubtful)
 
 
 class Rate(Record, frozen=True):

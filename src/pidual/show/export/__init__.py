@@ -3,8 +3,7 @@
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_sets      the same of answers that are sets of labels
-label_studio    tasks with predictions, doubtful items first
-argilla         records with corrected responses, and suggestions
+label_studio    tasks with predictions, doubtful items first; records of Argilla
 hugging_face    a dataset of Hugging Face
 network         the prediction network as ONNX or as a program of torch; it needs torch
 """
@@ -26,16 +25,14 @@ from ...data.sources.in_arrow import Long
 from ...data.sources.json_lines import JsonLines
 from ...errors import UsageError
 from ...errors.messages import quoted
-from ...files import replacing
-from ...files.spreadsheet import write_csv
+from ...files import replacing, write_csv
 from ...run.files import RunFiles
 from ..table import open_table
-from .argilla import write_records
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import with_sources, write_dataset
 from .label_sets import as_texts, edits_of_sets, long_sets, soft_sets
-from .label_studio import push_tasks, tasks_of, write_tasks
+from .label_studio import push_tasks, tasks_of, write_records, write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "argilla", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
@@ -102,7 +99,6 @@ def export_run(
 
 
 def _write_edited(file: Source, edits: list[Edit], out: Path) -> None:
-    """Write the file with single cells changed."""
     if isinstance(file, ParquetFile):
         _write_parquet(file, edits, out)
     elif isinstance(file, CsvFile):

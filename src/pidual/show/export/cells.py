@@ -16,7 +16,7 @@ from ...data import spelled_like
 from ...data.people import shown
 from ...errors import DataError
 from ...errors.messages import quoted
-from ...files.spreadsheet import FORMULA_MARK
+from ...files import FORMULA_MARK
 
 Cell = tuple[int, str]  # record, counted from 0 without the header, and column
 

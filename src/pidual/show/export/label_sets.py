@@ -120,7 +120,6 @@ def edits_of_sets(source: Long, changes: pd.DataFrame) -> list[Edit]:
 
 
 def _parts(value: Any, separator: str | None) -> list[Any]:
-    """Return the labels of a set as it is written."""
     if not isinstance(value, str):
         return list(value or ())
     if value.lstrip().startswith("["):

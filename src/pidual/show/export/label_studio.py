@@ -1,7 +1,8 @@
-"""Write tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
+"""Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first; and records of Argilla.
 
-They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
-decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
+Tasks are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
+decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last. Records, for
+`dataset.records.from_json`, have the corrected responses, and the consensus as a suggestion.
 """
 
 import json
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...data import as_text, keys
-from ...data.label_studio_server import connected
+from ...data.exports.label_studio import connected
 from ...data.reopen import item_columns
 from ...data.roles import Roles
 from ...data.sources import Source
@@ -160,3 +161,38 @@ def tags_of(source: Source, fields: list[str]) -> dict[str, str]:
     guess = source.guess
     shown = next((name for name in (guess and guess.text, guess and guess.image, *fields) if name), "text")
     return {"from_name": control, "to_name": shown.removeprefix("data_"), "type": "choices", **source.tags}
+
+
+def write_records(run: RunFiles, source: Source, roles: Roles, frame: pd.DataFrame, out: Path) -> None:
+    """Write a record for each item of a run.
+
+    `run`: a finished run.
+    `source`, `roles`: its table.
+    `frame`: item, annotator and label of each answer, corrected: a class, or a list.
+    `out`: the JSON file.
+    """
+    of_sets = run.summary.label_sets is not None
+    found = consensus_sets(run) if of_sets else run.items.set_index(run.items["item"].astype(str))
+    source, roles = by_answer(source, roles)
+    items = frame["item"].astype(str)
+    first = items.drop_duplicates()
+    names = first.tolist()
+    fields = fields_of(source, roles, first.index.to_numpy())
+    question, by_item = tags_of(source, list(fields))["from_name"], frame.groupby(items)
+    place = {name: at for at, name in enumerate(found.index)}
+    labels, scores = (found[column].tolist() for column in ("consensus_label", "consensus_quality"))
+    agent, records = f"pidual {run.config.method} {run.summary.run_id}", []
+    for number, name in enumerate(names):
+        own, at = by_item.get_group(name), place[name]
+        people = own["annotator"] if "annotator" in own else [None] * len(own)
+        value = labels[at] if of_sets else str(labels[at])
+        suggested = {"value": value, "score": round(scores[at], 4), "agent": agent}
+        given = [
+            {"value": label if of_sets else str(label), "user_id": None if pd.isna(who) else str(who)}
+            | {"status": "submitted"}
+            for label, who in zip(own["label"], people, strict=True)
+        ]
+        record = {"id": name, "fields": {field: values[number] for field, values in fields.items()}}
+        records.append(record | {"suggestions": {question: suggested}, "responses": {question: given}})
+    with replacing(out) as temporary:
+        temporary.write_text(json.dumps(records, ensure_ascii=False, indent=1, allow_nan=False), encoding="utf-8")

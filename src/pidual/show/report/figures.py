@@ -71,12 +71,7 @@ def histogram_svg(name: str, label: str, x_label: str, groups: Mapping[str, tupl
 
 
 def curve_svg(
-    name: str,
-    label: str,
-    y_label: str,
-    attempts: Sequence[Sequence[tuple[int, float]]],
-    *,
-    selected: int | None = None,
+    name: str, label: str, y_label: str, attempts: Sequence[Sequence[tuple[int, float]]], *, selected: int | None = None
 ) -> str:
     """One training curve over epochs; earlier attempts dashed and pale, the last one solid.
 

@@ -81,7 +81,6 @@ def _cell(record: dict[Any, Any] | None) -> Context | None:
 
 
 def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Annotators, those who do most harm first."""
     return frame.sort_values("harm", ascending=False, kind="stable")
 
 
@@ -113,7 +112,6 @@ def _row(row: dict[Any, Any], start: float, end: float) -> Context:
 
 
 def _notes(row: Context) -> list[str]:
-    """Say what stands out, a few words each."""
     notes = []
     if row.get("copies") is not None:
         notes.append(f"same answers as {row['copies']}")
@@ -191,12 +189,7 @@ def _corrections(p: Predictions) -> Context:
     counts, n_given = Counts.of(None, p.given, changed, k), np.bincount(p.given, minlength=k)
     order = np.lexsort((counts.true, counts.given, -counts.n))[: np.count_nonzero(counts.n)]
     pairs = [
-        {
-            "given": p.classes[given],
-            "suggested": p.classes[true],
-            "count": int(n),
-            "share": n / n_given[given],
-        }
+        {"given": p.classes[given], "suggested": p.classes[true], "count": int(n), "share": n / n_given[given]}
         for given, true, n in zip(
             *(part[order[:MAX_PAIRS]].tolist() for part in (counts.given, counts.true, counts.n)), strict=True
         )

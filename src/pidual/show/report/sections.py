@@ -81,7 +81,6 @@ def _title(n: int, n_issues: int) -> str:
 
 
 def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]]:
-    """Key figures, each with what it is."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
     noise, consensus, data = summary.noise, summary.consensus, run.config.data
     sets = summary.label_sets
@@ -95,11 +94,7 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
             f"of {count(data.n_items)} items, {count(data.n_classes if sets is None else sets.n_classes)} classes",
         ),
         ("Look wrong", count(n_issues), f"flagged: {percent(n_issues / n if n else None)} of {all_labels}"),
-        (
-            "Estimated noise",
-            percent(noise.rate),
-            f"of {all_labels} are wrong; range {between(noise.low, noise.high)}",
-        ),
+        ("Estimated noise", percent(noise.rate), f"of {all_labels} are wrong; range {between(noise.low, noise.high)}"),
         (
             "Consensus",
             percent(consensus.accuracy),

@@ -54,7 +54,6 @@ class Access:
         await answer(scope, receive, send_with_headers)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """Return status and reason, or None where the request may come."""
         headers = Headers(scope=scope)
         asked, origin, given = (_only(headers, name) for name in ("host", "origin", "authorization"))
         if asked is None or not is_own_host(asked, self.host, scope.get("server")):
@@ -68,7 +67,6 @@ class Access:
 
 
 def _only(headers: Headers, name: str) -> str | None:
-    """Return the value of a header that is there once."""
     values = headers.getlist(name)
     return values[0] if len(values) == 1 else None
 

@@ -195,7 +195,6 @@ class Review:
 
 
 def _asked(request: Request, kind: type[Asked]) -> Asked:
-    """Read what an address asks for."""
     return _read(dict(request.query_params), kind, strict=False)
 
 
@@ -223,7 +222,6 @@ def _read(sent: object, kind: type[Asked], *, strict: bool = True) -> Asked:
 
 
 def _name(text: str) -> str:
-    """Return a name that can be shown and stored."""
     text = " ".join(text.split())
     if not text or len(text) > MAX_NAME or not text.isprintable():
         raise ValueError(f"needs names of 1 to {MAX_NAME} characters")
@@ -236,7 +234,6 @@ def _check_below(number: int, end: int, name: str) -> None:
 
 
 def _static(name: str, kind: str) -> Handler:
-    """Read a file of the page, once, and return what answers with it."""
     content = files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(request: Request) -> Response:

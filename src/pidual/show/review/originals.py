@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ...data import load_inputs, open_source, rows_by_name, table_inputs
+from ...data.features import read_texts, text_digest
 from ...data.images import IMAGE_ENDINGS, as_image, as_pixels, encoded, is_picture, small_image
 from ...data.inputs import feature_names
 from ...data.paths import is_there
@@ -27,7 +28,6 @@ from ...data.people import hide_addresses
 from ...data.reopen import item_columns
 from ...data.roles import Roles
 from ...data.sources import Source
-from ...data.text import read_texts, text_digest
 from ...detect.unusual import MOST, Usual, members_of
 from ...errors import DataError, PidualError
 from ...metrics import finite_or_none

@@ -184,7 +184,6 @@ class Suspects:
         return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
 
     def _answers(self, position: int) -> Record:
-        """Return the other answers to the same item."""
         others = np.flatnonzero(self.item == self.item[position])
         others = others[others != position]
         places = self.place[others[:MAX_ANSWERS]]

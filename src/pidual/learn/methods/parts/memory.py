@@ -125,11 +125,9 @@ class SampleMemory:
 
     @property
     def _block(self) -> int:
-        """Return how many rows are handled at a time."""
         return max(1, BLOCK // max(1, self.width))
 
     def _draw(self, block: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw initial values in place."""
         return block.copy_(torch.randn(block.shape, generator=generator) * self.std) if self.std else block
 
     def _release(self, n_rows: int) -> None:
