@@ -21,7 +21,7 @@ from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
 from pidual.fit.refit import decided_classes, known_classes, refit_options
 from pidual.learn.engine import Interrupted
-from pidual.run.decisions import Store
+from pidual.run.decisions import Store, read_decisions
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -311,11 +311,15 @@ def test_a_strangers_run_fetches_no_weights(folder, network, options, said):
         assert again.options[f"network.{name}"] is None
 
 
-def test_only_the_default_method_can_be_told(folder):
+def test_another_method_knows_what_was_decided(folder):
     table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
     review_first("run", 5)
-    with pytest.raises(UsageError, match="Only the method latent_truth"):
-        fit_table(table, inputs, "ce", FitOptions(method="ce"), from_run="run")
+    again = fit_table(table, inputs, "ce", FitOptions(method="ce", options={"epochs": 1}), from_run="run")
+    decided = read_decisions(Run.open("run"))
+    decided = decided[decided["decision"] != "unsure"]
+    consensus = again.predictions.frame["consensus_label"].iloc[decided["row"]].astype(str)
+    assert (again.config.source.before, len(decided) > 0) == ("run", True)
+    assert consensus.tolist() == decided["label"].tolist()
     with pytest.raises(RunError, match="is not a run directory"):
         fit_table(table, inputs, "new", from_run="nothing")
 

@@ -1,5 +1,7 @@
 """Items of known class correct what a fit states: consensus, noise, shares, annotators, verdict."""
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -213,3 +215,31 @@ def test_a_fit_that_was_stopped_after_the_one_without_gold_goes_on(tmp_path):
     assert numbers(parts) == pytest.approx(numbers(whole))
     pd.testing.assert_frame_equal(parts.predictions.frame, whole.predictions.frame)
     pd.testing.assert_frame_equal(parts.annotators, whole.annotators)
+
+
+@pytest.mark.parametrize("method", ["ce", "pi_dual"])
+def test_gold_corrects_what_any_method_states(tmp_path, method):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 4)).astype(np.float32), rng.integers(0, 2, 400)
+    x[:, 0] += 2 * y
+    shared = rng.random(400) < 0.3  # items that mislead nearly everybody
+    said = np.where(rng.random((400, 4)) < np.where(shared, 0.1, 0.95)[:, None], y[:, None], 1 - y[:, None])
+    frame = pd.DataFrame({"item": np.repeat(np.arange(400), 4), "label": said.ravel(), "annotator": list("abcd") * 400})
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    np.save(tmp_path / "x.npy", x)
+    pd.DataFrame({"item": np.arange(100), "truth": y[:100]}).to_csv(tmp_path / "gold.csv", index=False)
+    words = ["fit", "labels.csv", "--x", "x.npy", "--method", method, "--epochs", "3", "--keep-ids", "--out"]
+    with contextlib.chdir(tmp_path):
+        assert run_cli([*words, "told", "--truth", "gold.csv"])[0] == 0
+        assert run_cli([*words, "untold"])[0] == 0
+    told, untold = Run.open(tmp_path / "told"), Run.open(tmp_path / "untold")
+    is_right = told.items["consensus_label"].astype(int).to_numpy() == y[told.items["item"].astype(int)]
+    known, gold = told.items["item"].astype(int).to_numpy() < 100, told.summary.gold
+    assert (gold.n_gold, untold.summary.gold) == (100, None)
+    assert gold.accuracy.low <= is_right[~known].mean() <= gold.accuracy.high
+    assert gold.noise.low <= (said != y[:, None]).mean() <= gold.noise.high
+    assert is_right[known].all()
+    pd.testing.assert_frame_equal(told.predict(x), untold.predict(x))  # f learns from labels alone
+    assert len(told.history) == len(untold.history) == 3
+    sure = [run.judge(frame.tail(396), x=x)["consensus_quality"].mean() for run in (told, untold)]
+    assert abs(sure[0] - is_right[~known].mean()) < 0.1 < abs(sure[1] - is_right[~known].mean())

@@ -70,12 +70,6 @@ def test_a_run_goes_on_only_with_what_was_known(folder):
         assert run_cli([*WORDS, "told", "--resume", "--truth", "truth.csv"])[0] == 0
 
 
-def test_other_methods_cannot_be_told(folder, tmp_path):
-    with contextlib.chdir(folder):
-        code, _, err = run_cli([*WORDS, tmp_path / "ce", "--method", "ce", "--truth", "truth.csv"])
-    assert (code, err) == (2, "Error: Only the method latent_truth can use known classes (--truth), not 'ce'.\n")
-
-
 def test_what_is_known_of_each_annotation(folder):
     table = read_table(folder / "labels.csv")
     truth = read_truth(folder / "truth.csv", table)

@@ -197,8 +197,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
         truth : array (N,), optional
-            The class of the item of each row where it is known (gold), missing elsewhere; for the method latent_truth.
-            From 20 items on it corrects all that is stated: see `summary_.gold`.
+            The class of the item of each row where it is known (gold), missing elsewhere. From 20 items on it
+            corrects all that is stated, by any method: see `summary_.gold`. Only the default learns from it, too.
         """
         X, y, pi, sample_weight, truth = map(in_pandas, (X, y, pi, sample_weight, truth))
         index = row_index(X, y)

@@ -58,8 +58,7 @@ def fit_table(
         The run directory; created after everything has been checked.
     options : FitOptions
     truth : int array (N,), optional
-        Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it; for the method
-        latent_truth.
+        Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it.
     from_run : Run or path, optional
         A run of the same data: classes that its reviewers decided on are known, the answer model begins with its
         weights, and options are by default its own. See `fit.refit`.

@@ -35,23 +35,29 @@ def fit_and_predict(
 ) -> tuple[Fitted, Answers | None]:
     """Fit a job, and return what the fitted method says; None on all processes but the first.
 
-    Items of known class, if they are enough, correct what is said: see `gold`.
+    Items of known class, if they are enough, correct what is said: see `gold`. A method that does not judge items
+    learns from labels alone, and is fitted once.
 
     `fit_part`: fits a job, given the name of a part of its state: "", MERGED, UNTOLD, or others after that.
     `progress`: notes who copies.
     """
     if job.n_gold < LEAST_GOLD:
         return _holding_answers(job, *_fit_merged(job, fit_part, fabric, progress))
+    once = None if job.method_class.by_item else fit_part(job, "")
+
+    def fit_of(each: Job, part: str) -> Fitted:
+        return fit_part(each, part) if once is None else once
+
     untold = replace(job, rows=replace(job.rows, truth=None), start=None)
-    answers = _fit_merged(untold, fit_part, fabric, progress, UNTOLD)[1]
+    answers = _fit_merged(untold, fit_of, fabric, progress, UNTOLD)[1]
     gold = None if answers is None else Gold.of(job, answers)
     job.copies, job.open_pairs = untold.copies, untold.open_pairs
     job.rows = replace(job.rows, vote=untold.rows.vote)
-    fitted = fit_part(job, "")
+    fitted = fit_of(job, "")
     answers = None if gold is None else predict(job, fitted, fabric)
     if fabric.broadcast(gold is not None and answers is not None and gold.is_overturned(answers.judging)):
         jobs, judged_by = Gold.folds(job)
-        fits = [fit_part(each, f"{UNTOLD}-{number}") for number, each in enumerate(jobs)]
+        fits = [fit_of(each, f"{UNTOLD}-{number}") for number, each in enumerate(jobs)]
         if gold is not None:
             judges = [predict(each, fit, fabric).judging for each, fit in zip(jobs, fits, strict=True)]
             gold = replace(gold, judges=judges, judged_by=judged_by)

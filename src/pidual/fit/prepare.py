@@ -144,9 +144,7 @@ def prepare(
     """
     options, choice = choose_method(options, table)
     check_method(options.method)
-    if truth is not None and options.method != "latent_truth":
-        raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
-    truth = add_known(table, truth) if options.method == "latent_truth" else None
+    truth = add_known(table, truth)
     _check_judging(inputs, options, table)
     joined = _join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS

@@ -37,15 +37,19 @@ class Judge:
 
     def log_f(self, log_p: Floats) -> Floats:
         """Return log f (n, K): probabilities as sharp as held-out answers ask for."""
+        return log_softmax(self._sharpened(log_p))
+
+    def _sharpened(self, log_p: Floats) -> Floats:
+        """Return log f, up to a number for each item."""
         sharpness = self.temper.sharpness if self.misleading is None else self.misleading.sharpness
-        return log_softmax(sharpness * self.model.log_f(log_p))
+        return sharpness * self.model.sharpness * log_p + sharpness * self.model.bias
 
     def __call__(self, answers: Answers, log_p: Floats, truth: Ints | None = None) -> Posterior:
         """Judge items with these log-probabilities (n, K) by all of their answers."""
         log_answers = self.model.log_likelihood(answers)
         return put_together(
             answers,
-            self.log_f(log_p),
+            self._sharpened(log_p),
             log_answers,
             self.temper.tau,
             log_share=self.log_share,

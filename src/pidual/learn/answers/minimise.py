@@ -54,8 +54,8 @@ def _direction(slope: Floats, past: list[tuple[Floats, Floats, float]], curvatur
     direction, parts = -slope, []
     for step, bend, product in reversed(past):
         parts.append(float(step @ direction) / product)
-        direction = direction - parts[-1] * bend
-    direction = direction / curvature
+        direction -= parts[-1] * bend
+    direction /= curvature
     if past:
         _, bend, product = past[-1]
         direction *= product / float((bend / curvature) @ bend)

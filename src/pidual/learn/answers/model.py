@@ -27,6 +27,7 @@ from .minimise import minimise
 FULL_CLASSES = 32
 OWN_CLASSES, OWN_BELOW = 16, 2**17  # classes, and numbers of own confusions (annotators x K^2), up to which U is fitted
 CHUNK = 2**22  # numbers of tables of P that are worked out at once
+CACHED = 2**15  # numbers that caches hold
 BASE_SKILL = 2.0  # b, as a logit, at least; of many classes, that of an answer which is right in half of the cases
 PRECISION = {"skill": 1.0, "favourites": 1.0, "confusions": 1.0, "own": 5.0, "bias": 1.0, "log_sharpness": 1.0}
 CURVATURE = {
@@ -115,6 +116,8 @@ class Answers:
 
     def of_vote(self, log_p: Floats) -> Floats:
         """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
+        if np.bincount(self.vote, minlength=1).max() <= 1:  # votes of one row each
+            return np.asarray(self.weight[:, None] * log_p)
         sums = np.zeros((int(self.vote.max(initial=-1)) + 1, log_p.shape[1]))
         np.add.at(sums, self.vote, self.weight[:, None] * log_p)
         return np.asarray(sums[self.vote])
@@ -267,10 +270,11 @@ class AnswerModel:
 
     def log_likelihood(self, answers: Answers) -> Floats:
         """Return log P(l | k, a) of each answer and class (R, K), not weighted."""
+        if len(answers.item) and len(answers.parts) == 1:
+            return self.table(answers).log_p(answers)
         found = np.empty((len(answers.item), answers.n_classes))
         for items, part in answers.parts if len(found) else ():
-            rows = slice(None) if part is answers else answers.rows_of(items)
-            found[rows] = self.table(part).log_p(part)
+            found[answers.rows_of(items)] = self.table(part).log_p(part)
         return found
 
     def skills(self, answers: Answers) -> Floats:
@@ -312,15 +316,17 @@ class Table:
         else:
             self.skill, self.v = np.minimum(self.skill + t[0], LARGE), _bounded(self.v + t[1])
             self.own = np.ones(1)
-        self.ev = np.exp(self.v)
+        self.ev, self.more = np.exp(self.v), np.expm1(self.skill)
         total = self.ev.sum(2, keepdims=True) if self.pairs is None else self.ev @ self.e.transpose(0, 2, 1)
-        self.right = self.own * self.ev * np.expm1(self.skill)
-        self.all = np.maximum(total + self.right, TINY * total)  # D
+        self.all = (self.ev if self.pairs is None else self.own * self.ev) * self.more
+        self.all += total
+        np.maximum(self.all, TINY * total, out=self.all)  # D
 
     def log_p(self, answers: Answers) -> Floats:
         """Return log P of all answers, for every class (R, K)."""
         rows, label, k = self.layout.place[answers.context], answers.label, answers.n_classes
-        found = self.v.reshape(-1, k)[rows, label][:, None] - np.log(self.all).reshape(-1, k)[rows]
+        found = np.log(self.all).reshape(-1, k)[rows]
+        np.subtract(self.v.reshape(-1, k)[rows, label][:, None], found, out=found)
         skill = self.skill.reshape(len(self.v.reshape(-1, k)), -1)
         found[np.arange(len(rows)), label] += skill[rows, 0 if self.pairs is not None else label]
         if self.pairs is not None:
@@ -332,11 +338,11 @@ class Table:
         layout, item, label, k = self.layout, answers.item, answers.label, answers.n_classes
         rows = layout.place[answers.context]
         skill = self.skill.reshape(len(layout.items.indptr) - 1, -1)
-        hits = answers.weight * skill[rows, 0 if self.pairs is not None else label]
-        found = np.asarray(np.bincount(item * k + label, hits, answers.n_items * k), np.float64).reshape(-1, k)
+        found = np.asarray(layout.items.T @ np.log(self.all).reshape(-1, k))
         said = answers.weight * self.v.reshape(-1, k)[rows, label]
-        found += np.bincount(item, said, answers.n_items)[:, None]
-        found -= layout.items.T @ np.log(self.all).reshape(-1, k)
+        np.subtract(np.bincount(item, said, answers.n_items)[:, None], found, out=found)
+        hits = answers.weight * skill[rows, 0 if self.pairs is not None else label]
+        np.add.at(found.reshape(-1), item * k + label, hits)
         if self.pairs is not None:
             found += layout.labels.T @ self.pairs.transpose(0, 2, 1).reshape(-1, k)
         return found
@@ -344,21 +350,22 @@ class Table:
     def slopes(self, answers: Answers, q: Floats, slope: AnswerModel) -> None:
         """Add the derivative of sum q log P to a model, where q (n, K) is how likely each class of an item is."""
         layout, k = self.layout, answers.n_classes
-        rest = (layout.items @ q).reshape(self.v.shape) / self.all
-        own = self.own * self.ev * rest  # over P(k | k): expected answers k to items of class k
-        is_right = own * (np.expm1(self.skill) + 1)
-        said = (layout.labels @ q).reshape(-1, k, k)  # by block, label and class
+        rest = (layout.items @ q).reshape(self.v.shape)
+        rest /= self.all
+        own = self.ev * rest  # over P(k | k): expected answers k to items of class k
+        own *= self.own
+        by_label = own * self.more
+        is_right = own + by_label
+        by_label += self.ev * (rest.sum(2, keepdims=True) if self.pairs is None else rest @ self.e)
         hit = answers.weight * q[answers.item, answers.label]
-        by_label = self.ev * (rest.sum(2, keepdims=True) if self.pairs is None else rest @ self.e) + own * np.expm1(
-            self.skill
-        )
         hits = np.bincount(layout.place[answers.context], hit, len(layout.items.indptr) - 1)
         slope.skill[:] += layout.columns.T @ (hits - is_right.sum(2).ravel())
         slope.favourites[:] += layout.said - layout.columns.T @ by_label.reshape(-1, k)
         if self.pairs is None:
-            slope.confusions[0] += np.einsum("bkk->k", said) - is_right.sum((0, 1))
-            slope.confusions[1] += said.sum((0, 2)) - by_label.sum((0, 1))
+            slope.confusions[0] += np.bincount(answers.label, hit, k) - is_right.sum((0, 1))
+            slope.confusions[1] += np.bincount(answers.label, answers.weight, k) - by_label.sum((0, 1))
             return
+        said = (layout.labels @ q).reshape(-1, k, k)  # by block, label and class
         pairs = said.transpose(0, 2, 1) - self.e * (rest.transpose(0, 2, 1) @ self.ev)
         pairs[:, np.arange(k), np.arange(k)] -= (is_right - own).sum(1)
         slope.confusions[:] += pairs.sum(0)
@@ -386,9 +393,11 @@ def fit_answer_model(
     def objective(flat: Floats) -> tuple[float, Floats]:
         value, slope = likelihood(start.like(flat), answers, log_p, truth, sharpen=sharpen)
         off = flat - mean
-        down = precision * off - slope.flat()
+        down = precision * off
+        prior = 0.5 * float(down @ off)
+        down -= slope.flat()
         down[-1] *= sharpen  # log_sharpness is the last one
-        return 0.5 * float(precision @ off**2) - value, down
+        return prior - value, down
 
     return start.like(
         minimise(objective, start.flat(), precision + start.curvature(answers), steps=steps, tolerance=TOLERANCE)
@@ -409,16 +418,29 @@ def likelihood(
     """
     slope, total = model.like(np.zeros_like(model.flat())), 0.0
     for items, part in answers.parts:
-        z, table = model.sharpness * log_p[items] + model.bias, model.table(part)
-        log_total, f = softmax(z)
-        z -= log_total[:, None]
-        of_item, q = softmax(only_known(z + table.log_p_of_items(part), None if truth is None else truth[items]))
+        table = model.table(part)
+        q = table.log_p_of_items(part)
+        for some in in_parts(*q.shape):
+            rows = log_p[items][some]
+            z = model.sharpness * rows
+            z += model.bias
+            log_total, f = softmax(z)
+            z -= log_total[:, None]
+            z += q[some]
+            of_item, q[some] = softmax(only_known(z, None if truth is None else truth[items][some]))
+            more = np.subtract(q[some], f, out=f)
+            slope.bias[:] += more.sum(0)
+            if sharpen and abs(model.log_sharpness) < SHARPEST:
+                slope.log_sharpness[...] += model.sharpness * np.vdot(more, rows)
+            total += float(of_item.sum())
         table.slopes(part, q, slope)
-        slope.bias[:] += q.sum(0) - f.sum(0)
-        if sharpen and abs(model.log_sharpness) < SHARPEST:
-            slope.log_sharpness[...] += model.sharpness * ((q - f) * log_p[items]).sum()
-        total += float(of_item.sum())
     return total, slope
+
+
+def in_parts(n: int, width: int) -> list[slice]:
+    """Return some of n rows at a time: as many numbers as caches hold."""
+    step = max(1, CACHED // max(1, width))
+    return [slice(first, first + step) for first in range(0, n, step)]
 
 
 def _sums(row: Ints, column: Ints, weight: Floats, shape: tuple[int, int]) -> csr_matrix:

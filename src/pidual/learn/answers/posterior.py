@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...metrics import OWN_WEIGHT
 from .misleading import Misleading
-from .model import Answers, log_softmax, logsumexp, only_known, softmax
+from .model import Answers, exponentials, in_parts, logsumexp, only_known, softmax
 
 RHO = 0.4  # correlation of answers to one item, given its class
 TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -57,7 +57,8 @@ class Posterior:
 
 def put_together(
     answers: Answers,
-    log_f: Floats,  # (n, K), logarithm of what is known about each item without its answers
+    # (n, K), logarithm of what is known about each item without its answers; with `log_share` up to a number for each
+    log_f: Floats,
     log_p: Floats,  # (R, K), log P(l | k, a) of each answer
     tau: float,
     *,
@@ -68,35 +69,41 @@ def put_together(
     rho: float = RHO,  # 0 takes answers to one item for independent, up to tau
 ) -> Posterior:
     """Return the posterior of f and all answers."""
+    n, k, item = answers.n_items, answers.n_classes, answers.item
+    said = answers.label if spoken_for is None else spoken_for
     m = np.asarray(answers.by_item.sum(1)).ravel()
     b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
-    prior = log_f + (b - 1) * (np.log(np.exp(log_f).mean(0)) if log_share is None else log_share)
-    power = (tau * b)[answers.item]
-    if misleading is None:
-        by_item = tau * (answers.by_item @ log_p)
-        all_answers, at_most = b * by_item, by_item
-        own, vote = power * log_p, power * answers.of_vote(log_p)
-        joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
-    else:
-        k = answers.n_classes
-        pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
-        by_item = tau * (answers.by_item @ pairs)
-        by_pair = b * by_item
-        others = by_pair[answers.item] - power * answers.of_vote(pairs)
-        all_answers, at_most = (misleading.of_truth(each.reshape(-1, k, k)) for each in (by_pair, by_item))
-        joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
-    log_q = log_softmax(only_known(prior + all_answers, truth))
-    q = np.exp(log_q)
-    cautious = softmax(CAUTION * log_q)[1]
-    confident = q if (b == 1).all() else softmax(only_known(log_f + at_most, truth))[1]  # each vote counts in full
-    known = None if truth is None else truth[answers.item]
-    said = answers.label if spoken_for is None else spoken_for
-    rows = np.arange(len(answers.item)), said
-    quality, unaided = (softmax(only_known(prior[answers.item] + each, known))[1][rows] for each in joints)
-    stated = np.stack([each[answers.item, said] for each in (cautious, confident)])
-    stated_items = np.stack([each.max(1) for each in (cautious, confident)])
-    votes, full = m * tau * b[:, 0], q[answers.item, said]
-    return Posterior(q, quality, full, unaided, votes, stated, stated_items)
+    share = np.log(np.exp(log_f).mean(0)) if log_share is None else log_share
+    log_e = log_p if misleading is None else misleading.pairs(log_p).reshape(len(log_p), k * k)
+    of_items, of_votes, power = answers.by_item @ log_e, answers.of_vote(log_e), tau * b
+
+    def joint(items: slice | Ints, log_e: Floats, off: Floats) -> Floats:
+        """Return the logarithms of posteriors, up to a number for each, of items whose answers say this."""
+        log_e = log_e if misleading is None else misleading.of_truth(log_e.reshape(-1, k, k))
+        return only_known(log_e + log_f[items] + off[items] * share, None if truth is None else truth[items])
+
+    q, best, spread = np.empty((n, k)), np.empty(n), np.empty(n)
+    sure = q if (b == 1).all() else np.empty((n, k))  # where each vote counts in full
+    for part in in_parts(n, log_e.shape[1]):
+        z = joint(part, power[part] * of_items[part], b - 1)
+        z -= z.max(1, keepdims=True)
+        e = np.exp(z)
+        best[part] = 1 / e.sum(1)
+        np.multiply(e, best[part, None], out=q[part])
+        z *= CAUTION
+        spread[part] = np.exp(z, out=z).sum(1)
+        if sure is not q:
+            sure[part] = softmax(joint(part, tau * of_items[part], np.zeros((n, 1))))[1]
+    quality, unaided = np.empty(len(item)), np.empty(len(item))
+    for part in in_parts(len(item), log_e.shape[1]):
+        at = item[part]
+        others, own = of_items[at] - of_votes[part], OWN_WEIGHT * log_e[part]
+        for found, each in ((unaided, others), (quality, others + own)):
+            _, e, total = exponentials(joint(at, power[at] * each, b - 1))
+            found[part] = e[np.arange(len(at)), said[part]] / total
+    full = q[item, said]
+    stated = np.stack([(full / best[item]) ** CAUTION / spread[item], sure[item, said]])
+    return Posterior(q, quality, full, unaided, m * power[:, 0], stated, np.stack([1 / spread, sure.max(1)]))
 
 
 def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
