@@ -42,9 +42,10 @@ def linked(text: str, own: str) -> str:
 
 
 def on_page_content(html: str, page: Any, **kwargs: Any) -> str:
-    """The page with a line that says where its source is; code of the package is not searched."""
+    """The page with a line that says where its source is; code of the package is not searched, nor broken."""
     if not (source := page.meta.get("source")):
         return html
+    html = re.sub(r"<pre.*?</pre>", lambda code: code[0].replace("<wbr>", ""), html, flags=re.DOTALL)
     where, shown = f"<code>{source}</code>", html.partition(SOURCE)[1]
     html = html.replace(SOURCE, f'{SOURCE[:-1]} id="source" data-search-exclude>', 1)
     html = html.replace(SOURCE, f"{SOURCE[:-1]} data-search-exclude>")

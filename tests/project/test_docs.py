@@ -189,5 +189,6 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     page = (tmp_path / "api" / "Run" / "index.html").read_text()
     assert '<a href="#source">Source</a>: <code>src/pidual/api/run.py</code>' in page
     assert page.count('id="source" data-search-exclude') == 1
+    assert "<wbr>" not in page.partition('id="source"')[2].partition("</details>")[0]
     assert page.index('id="pidual.Run"') < page.index("Parameters:") < page.index("Examples:") < page.index("Methods:")
     assert "def next_gold(" not in (tmp_path / "search" / "search_index.json").read_text()

@@ -100,7 +100,7 @@ def judge_pairs(
 
     Parameters
     ----------
-    table : path, DataFrame or PairTable
+    table : path or DataFrame
         One comparison per row: two items, in the order in which they were shown, and the answer: which side is better
         (left, a, 1; right, b, 2), the name of the better item, or tie.
     x : Inputs, optional
