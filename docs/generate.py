@@ -4,20 +4,27 @@ cli.md            the help of every command, and their exit codes
 options.md        every option of training, methods and networks
 run_directory.md  every column of the tables of a run, and the fields of its other files, below what people wrote
 methods/index.md  the table of methods, below what people wrote
+api.md            every name of the Python API in a line, below what people wrote
+api/NAME.md       a page for each of them, which mkdocstrings fills from its docstring when the site is built
 """
 
+import ast
 import copy
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import click
 import msgspec
 
+import pidual
 from pidual import errors
 from pidual.cli import CONTEXT, cli
 from pidual.learn.methods import METHODS
@@ -33,16 +40,6 @@ WIDTH = 110
 PAPER = ("benchmark", "sweep", "data check", "data relabel")  # commands for experiments
 WRITTEN = "This page is written from the code by `make docs`."
 PARAMETER = re.compile(r"^(\*{0,2}[\w, *]+?)(?: : .*)?$")
-
-
-def pages() -> dict[str, str]:
-    """Every page by its name."""
-    return {
-        "cli.md": "\n".join([command_line(), exit_codes()]),
-        "options.md": options(),
-        "run_directory.md": tables_of_a_run(),
-        "methods/index.md": methods(),
-    }
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -324,9 +321,108 @@ Every method has the score `label_quality`. Every page has the same sections: id
 """
 
 
+# --- the Python API ---
+
+API = {  # names by what they are for, in the order of the menu: those of `pidual.__all__`, and of `BESIDE`
+    "Fit": ["CrowdClassifier", "PiDualClassifier", "fit_table", "FitOptions", "Provenance"],
+    "Judge labels": ["judge", "Judgement", "find_label_issues", "judge_pairs", "PairsJudgement"],
+    "Read a run": ["Run", "Predictions", "merge", "Totals"],
+    "Data": [
+        *("read_table", "AnnotationTable", "load_inputs", "Inputs"),
+        *("make_crowd", "Crowd", "load_dataset", "NoisyDataset"),
+    ],
+    "Train": ["PiDualLoss", "Callback", "Method", "PiDual", "LatentTruth", "METHODS"],
+    "Errors": [
+        *("PidualError", "UsageError", "DataError", "RunError", "DivergedError", "Interrupted", "TooManyIssues"),
+        "DataWarning",
+    ],
+}
+BESIDE = {  # what functions return and take that is not at the root: where it is
+    "Crowd": "data.datasets.synthetic",
+    "Judgement": "api.judge",
+    "NoisyDataset": "data.datasets.base",
+    "PairsJudgement": "api.pairs",
+    "Provenance": "fit.options",
+    "Totals": "detect.totals",
+}
+INTERNAL = {  # members for the package itself
+    "AnnotationTable": "long",
+    "Run": "about_items|checked|digests|forget|holding|known|moved|n_rows|read_predictions|trained|trains|write_report"
+    "|write_thumbnails|writing",
+}
+
+
+def path_of(name: str) -> str:
+    """Where users import a name from."""
+    return f"pidual.{BESIDE[name]}.{name}" if name in BESIDE else f"pidual.{name}"
+
+
+def object_of(name: str) -> Any:
+    """What has this name."""
+    home, _, name = path_of(name).rpartition(".")
+    return getattr(import_module(home), name)
+
+
+def source_of(name: str) -> Path:
+    """The file that defines a name."""
+    thing = object_of(name)
+    home = thing.__module__ if hasattr(thing, "__module__") else f"pidual.{pidual._HOMES[name]}"
+    return Path(import_module(home).__file__ or "")
+
+
+def docstring_of(name: str) -> str:
+    """The docstring of a class or function or, below its value, of anything else."""
+    thing = object_of(name)
+    if callable(thing):
+        return inspect.cleandoc(thing.__doc__ or "")
+    body = ast.parse(source_of(name).read_text()).body
+    for one, below in pairwise(body):
+        if isinstance(one, ast.AnnAssign) and ast.unparse(one.target) == name and isinstance(below, ast.Expr):
+            return inspect.cleandoc(ast.literal_eval(below.value))
+    return ""
+
+
+def api() -> str:
+    """What to use for what, as people wrote it, and every name in a line; links to where names were lead there."""
+    by_people, heading, _ = (DOCS / "api.md").read_text().partition("## Every name\n")
+    parts = [f"{by_people}{heading}{WRITTEN.replace('page', 'section')}\n"]
+    for group, names in API.items():
+        rows = []
+        for name in names:
+            first = re.sub(r"\s+", " ", docstring_of(name).split("\n\n")[0])
+            was = f"pidual.{BESIDE.get(name) or pidual._HOMES[name]}.{name}"
+            rows.append([f'<a id="{was}"></a>[`{name}`](api/{name}.md)', first])
+        parts.append(f"\n### {group}\n{table(['name', 'what it is'], rows)}")
+    return "".join(parts)
+
+
+def api_page(name: str) -> str:
+    """The page of a name, for mkdocstrings to fill; members of a class that has its own page are there."""
+    thing, options = object_of(name), []
+    bases = {base.__name__ for base in thing.__mro__[1:]} if isinstance(thing, type) else set()
+    if bases & {one for names in API.values() for one in names}:
+        options.append("inherited_members: false")
+    if not callable(thing):
+        options.append("show_attribute_values: false")
+    if name in INTERNAL:
+        options.append(f'filters: ["!^_", "!^({INTERNAL[name]})$"]')
+    lines = ["    options:", *(f"      {option}" for option in options)] if options else []
+    source = f"src/pidual/{source_of(name).relative_to(Path(pidual.__file__).parent).as_posix()}"
+    return "\n".join(["---", f"source: {source}", "---", f"::: {path_of(name)}", *lines, ""])
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": lambda: "\n".join([command_line(), exit_codes()]),
+    "options.md": options,
+    "run_directory.md": tables_of_a_run,
+    "methods/index.md": methods,
+    "api.md": api,
+    **{f"api/{name}.md": partial(api_page, name) for names in API.values() for name in names},
+}
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if sys.argv[1:] else DOCS
-    for name, text in pages().items():
+    for name, page in PAGES.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(page())
         print(f"written: {folder / name}")

@@ -1,5 +1,4 @@
 import copy
-import doctest
 import gc
 import io
 import json
@@ -305,12 +304,6 @@ def test_score_and_history(fitted, crowd):
     assert {"loss", "gate", "valid_accuracy"} <= fitted.history_[0].keys()
     assert fitted.summary_.n_issues == fitted.find_label_issues()["is_label_issue"].sum()
     assert fitted.summary_.warnings == []
-
-
-def test_the_docstring_example_runs():
-    results = doctest.testmod(classifier)
-    assert results.attempted > 4
-    assert results.failed == 0
 
 
 # --- label issues and annotators ---

@@ -103,7 +103,7 @@ def written(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["cli.md", "options.md", "run_directory.md", "methods/index.md"])
+@pytest.mark.parametrize("name", generate.PAGES)
 def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
     assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
 
@@ -160,11 +160,11 @@ def without_code(text):
 
 
 def anchors(path):
-    """The anchors of a page: what code hosts and the site make alike of its headings, and names of the API."""
+    """The anchors of a page: what code hosts and the site make alike of its headings, and those that it names."""
     text = path.read_text()
     heads = [re.sub(r"[`*]", "", head).strip().lower() for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
     slugs = {re.sub(r"[^\w\- ]", "", head) for head in heads}
-    return {slug.replace(" ", "-") for slug in slugs if "  " not in slug} | set(re.findall(r"^::: (\S+)$", text, re.M))
+    return {slug.replace(" ", "-") for slug in slugs if "  " not in slug} | set(re.findall(r'<a id="(\S+)">', text))
 
 
 def test_a_link_that_leads_nowhere_is_noticed(tmp_path):
@@ -201,3 +201,9 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "start_csv" / "index.html").is_file()
+    page = (tmp_path / "api" / "Run" / "index.html").read_text()
+    assert '<a href="#source">Source</a>: <code>src/pidual/api/run.py</code>' in page
+    assert page.count('id="source" data-search-exclude') == 1
+    assert "<wbr>" not in page.partition('id="source"')[2].partition("</details>")[0]
+    assert page.index('id="pidual.Run"') < page.index("Parameters:") < page.index("Examples:") < page.index("Methods:")
+    assert "def next_gold(" not in (tmp_path / "search" / "search_index.json").read_text()

@@ -56,76 +56,7 @@ OPTION_WORDS = "training__, method__ or network__"
 
 
 class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classifier for labels that cannot be fully trusted: what `CrowdClassifier` and `PiDualClassifier` share.
-
-    Parameters
-    ----------
-    module : nn.Module or callable, default=None
-        Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
-        are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
-        uint8), not standardised. By default latent_truth trains none: it is worked out on vectors, or on features
-        of images (N, C, H, W). Other methods have an MLP, or a small CNN for images, on standardised inputs.
-    estimator : scikit-learn classifier, default=None
-        Instead of a network, for `CrowdClassifier` alone: any classifier with predict_proba, such as
-        HistGradientBoostingClassifier(). It is copied and fitted in a few rounds, to classes weighted by how likely
-        they are (to the most likely ones if its fit takes no sample_weight). One that has warm_start=True continues
-        from its weights in each round. Where its tags allow missing values, X may have NaN.
-    network : str, default=None
-        Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
-    epochs, batch_size, lr : optional
-        The most common training options, where a network is trained.
-    pi_kinds : mapping, optional
-        Kinds of PI columns, instead of guessing them: "category", "number", "duration" or "raw".
-    validation_fraction : float, default=None
-        `valid_fraction` of a fit, by scikit-learn's name: the share of the items held out to choose the epoch and to
-        watch over the fit. Rows with equal X are one item. None is 0 by the method latent_truth, else 0.1, or 0.02 for
-        images in the setting "paper".
-    keep_ids : bool, default=False
-        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
-        data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.
-        People in further columns of PI (by name, such as "reviewer", or because they are e-mail addresses) are
-        numbered on reading. Classes and names of columns that are e-mail addresses are refused.
-    accelerator : str, default="auto"
-        A Lightning Fabric accelerator.
-    threads : int, default=None
-        Number of CPU threads during `fit`; by default one for small networks, otherwise as many as torch has.
-    callbacks : list of Callback, default=None
-        Called with the trainer at every step and epoch of `fit`, where a network is trained; see `pidual.Callback`.
-    verbose : int, default=0
-        1 shows the progress of `fit` on stderr: a bar on a terminal, otherwise a line now and then.
-    random_state : int, RandomState instance or None, default=None
-        Random seed. With an int, `pidual fit --seed` of the same number gives the same answer on
-        the same table, if equal inputs are one item there too.
-    **options
-        Any other option of training (`training__clip=1.0`), of the method (`method__lam=7`) and of the network
-        (`network__width=64`). `set_params` and a grid search reach them by these names.
-
-    Attributes
-    ----------
-    classes_ : array
-        Class labels.
-    n_features_in_ : int
-        Features of X.
-    feature_names_in_ : array
-        Their names, if X had names.
-    label_issues_ : DataFrame
-        What `find_label_issues` returns.
-    items_ : DataFrame
-        One row per item (different row of X), in the order they come in: the label that its answers and the input
-        support, how likely it is, and the probability of every class. The index is that of its first row.
-    annotators_ : DataFrame or None
-        One row per annotator, worst first, if `pi` has a column "annotator".
-    history_ : list of dict
-        One record per epoch, or round of what is worked out.
-    model_selection_ : list of AnswerChoice
-        Choices made by held-out answers: one record per setting of the population; empty for other methods.
-    summary_ : Summary
-        As that of a run (`Run.summary`): noise estimate, selected epoch, warnings, actions of the guard.
-    method_ : Method
-        The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
-    estimator_ : scikit-learn classifier
-        The fitted copy of `estimator`, where one was given; its classes are numbers by the order of `classes_`.
-    """
+    """What `CrowdClassifier` and `PiDualClassifier` share; the first one describes it."""
 
     method, setting = "latent_truth", "default"
     summary_: Summary
@@ -493,17 +424,100 @@ class CrowdClassifier(NoisyLabelClassifier):
 
     Parameters
     ----------
-    module, estimator, network, ...
-        All parameters and attributes are those of `NoisyLabelClassifier`.
+    module : nn.Module or callable, default=None
+        Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
+        are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
+        uint8), not standardised. By default latent_truth trains none: it is worked out on vectors, or on features
+        of images (N, C, H, W). Other methods have an MLP, or a small CNN for images, on standardised inputs.
+    estimator : scikit-learn classifier, default=None
+        Instead of a network, and not for `PiDualClassifier`: any classifier with predict_proba, such as
+        HistGradientBoostingClassifier(). Copies are fitted to the answers to four fifths of the items each, to judge
+        the others, and then one to all items, their classes weighted by how likely they are (to the most likely ones
+        if its fit takes no sample_weight). Where its tags allow missing values, X may have NaN.
+    network : str, default=None
+        Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
+    epochs : int, default=None
+        Epochs of training, where a network is trained; by default the method and the size of the data decide.
+    batch_size : int, default=None
+        Rows of a training step, where a network is trained.
+    lr : float, default=None
+        Learning rate, where a network is trained.
+    pi_kinds : mapping, default=None
+        Kinds of PI columns, instead of guessing them: "category", "number", "duration" or "raw".
+    validation_fraction : float, default=None
+        `valid_fraction` of a fit, by scikit-learn's name: the share of the items held out to choose the epoch and to
+        watch over the fit. Rows with equal X are one item. None is 0 by the method latent_truth, else 0.1, or 0.02 for
+        images in the setting "paper".
+    keep_ids : bool, default=False
+        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
+        data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.
+        People in further columns of PI (by name, such as "reviewer", or because they are e-mail addresses) are
+        numbered on reading. Classes and names of columns that are e-mail addresses are refused.
+    accelerator : str, default="auto"
+        A Lightning Fabric accelerator.
+    threads : int, default=None
+        Number of CPU threads during `fit`; by default one for small networks, otherwise as many as torch has.
+    callbacks : list of Callback, default=None
+        Called with the trainer at every step and epoch of `fit`, where a network is trained; see `pidual.Callback`.
+    verbose : int, default=0
+        1 shows the progress of `fit` on stderr: a bar on a terminal, otherwise a line now and then.
+    random_state : int, RandomState instance or None, default=None
+        Random seed.
+    **options
+        Any other option of training (`training__clip=1.0`), of the method (`method__lam=7`) and of the network
+        (`network__width=64`). `set_params` and a grid search reach them by these names.
+
+    Attributes
+    ----------
+    classes_ : array
+        Class labels.
+    n_features_in_ : int
+        Features of X.
+    feature_names_in_ : array
+        Their names, if X had names.
+    label_issues_ : DataFrame
+        What `find_label_issues` returns.
+    items_ : DataFrame
+        One row per item (different row of X), in the order they come in: the label that its answers and the input
+        support, how likely it is, and the probability of every class. The index is that of its first row.
+    annotators_ : DataFrame or None
+        One row per annotator, worst first, if `pi` has a column "annotator".
+    history_ : list of dict
+        One record per epoch, or round of what is worked out.
+    model_selection_ : list of AnswerChoice
+        Choices made by held-out answers: one record per setting of the population; empty for other methods.
+    summary_ : Summary
+        As that of a run (`Run.summary`): noise estimate, selected epoch, warnings, actions of the guard.
+    method_ : Method
+        The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
+    estimator_ : scikit-learn classifier
+        The fitted copy of `estimator`, where one was given; its classes are numbers by the order of `classes_`.
+
+    See Also
+    --------
+    PiDualClassifier : The same calls, trained by Pi-DUAL or by any other method.
+    judge : Judge labels without inputs, or by probabilities that you have.
+    fit_table : The same fit into a run directory, with a report.
+
+    Notes
+    -----
+    It is a classifier of scikit-learn: `score`, `clone`, pipelines and grid searches work. `pidual fit --seed` of the
+    same number as `random_state` gives the same answer on the same table, if equal inputs are one item there too.
 
     Examples
     --------
+    Rows are annotations: an item with three answers has three rows.
+
     >>> from pidual import CrowdClassifier, make_crowd
-    >>> crowd = make_crowd(seed=0)
+    >>> crowd = make_crowd(200, noise=0.3)
     >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
     >>> model = CrowdClassifier().fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
-    >>> list(model.find_label_issues().columns[:4])
+    >>> round(model.score(crowd.x_test, crowd.y_test), 1)
+    0.9
+    >>> model.find_label_issues().columns[:4].tolist()
     ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
+    >>> model.annotators_["annotator"].tolist()[0] in crowd.spammers
+    True
     """
 
 
@@ -520,17 +534,32 @@ class PiDualClassifier(NoisyLabelClassifier):
     setting : {"default", "paper"}, default="default"
         Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
         WRN-28-10.
-    module, network, ...
-        All other parameters, but for `estimator`, and the attributes are those of `NoisyLabelClassifier`.
+    **options
+        All other parameters are those of `CrowdClassifier`, but for `estimator`; attributes and methods are the same.
+
+    See Also
+    --------
+    CrowdClassifier : The default, which describes all shared parameters and attributes.
+    PiDualLoss : Pi-DUAL in a training loop of your own.
+    METHODS : All methods by name.
+
+    References
+    ----------
+    Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
+    2310.06600.
 
     Examples
     --------
     >>> from pidual import PiDualClassifier, make_crowd
-    >>> crowd = make_crowd(200, answers_per_item=1, seed=0)
-    >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
-    >>> model = PiDualClassifier(epochs=5, random_state=0).fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
+    >>> crowd = make_crowd(200, answers_per_item=1, noise=0.3)
+    >>> X, y, pi = crowd.x, crowd.frame["label"], crowd.frame[["annotator", "seconds"]]
+    >>> model = PiDualClassifier(epochs=10, random_state=0).fit(X, y, pi=pi)
     >>> model.predict(crowd.x_test).shape
     (1000,)
+    >>> issues, wrong = model.find_label_issues(), (y != crowd.frame["y"]).to_numpy()
+    >>> bool(issues["gate"][wrong].mean() > issues["gate"][~wrong].mean())
+    True
+    >>> elr = PiDualClassifier("elr", epochs=2, method__lam=1, network__width=64).fit(X, y)
     """
 
     def __init__(

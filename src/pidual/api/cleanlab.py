@@ -63,13 +63,15 @@ def find_label_issues(
         class: of rows without it, and with it.
     min_examples_per_class : int
         Leave at least this many labels of each class unmarked.
-    confident_joint
+    confident_joint : None
         Not supported: an error if given.
     multi_label : bool
         Whether rows have several classes or none: a row looks wrong if any class should be in its set, or should not.
         Each class is judged as a yes or no of its own.
-    n_jobs, verbose
+    n_jobs : int, optional
         Ignored, because the call takes seconds.
+    verbose : bool
+        Ignored.
     classes : sequence, optional
         Names of the columns of `pred_probs`, where `labels` are names. By default the columns of a frame, else the
         labels sorted.
@@ -86,15 +88,24 @@ def find_label_issues(
     bool array of the shape of `labels`, or int array
         Whether each label looks wrong; or, ranked, the rows of those that do (of several annotators: row and column).
 
+    See Also
+    --------
+    judge : Judge a table of annotations, with or without probabilities.
+
     Examples
     --------
-    >>> import numpy as np
-    >>> from pidual import find_label_issues
-    >>> pred_probs = np.repeat([[0.95, 0.05], [0.05, 0.95]], 50, axis=0)
-    >>> labels = np.repeat([0, 1], 50)
-    >>> labels[3] = 1
-    >>> np.flatnonzero(find_label_issues(labels, pred_probs))
-    array([3])
+    >>> from sklearn.model_selection import cross_val_predict
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from pidual import find_label_issues, make_crowd
+    >>> crowd = make_crowd(200, answers_per_item=1, noise=0.2)
+    >>> labels, model = crowd.frame["label"], KNeighborsClassifier()
+    >>> pred_probs = cross_val_predict(model, crowd.x, labels, method="predict_proba")
+    >>> issues = find_label_issues(labels, pred_probs)
+    >>> wrong = labels != crowd.frame["y"]
+    >>> f"{issues.sum()} of {len(labels)} look wrong, {wrong[issues].sum()} of these are"
+    '43 of 200 look wrong, 36 of these are'
+    >>> find_label_issues(labels, pred_probs, return_indices_ranked_by="label_quality").shape
+    (43,)
     """
     _refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint)
     if return_indices_ranked_by not in (None, *RANKINGS):

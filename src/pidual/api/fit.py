@@ -48,15 +48,18 @@ def fit_table(
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Fit, judge the labels and write a report, into a run directory.
+    """Fit a table and its inputs, judge the labels and write a report, into a run directory.
 
     Parameters
     ----------
     table : AnnotationTable
+        The labels, as `read_table` reads them.
     inputs : Inputs
+        What they are about, as `load_inputs` reads it.
     out : path
         The run directory; created after everything has been checked.
-    options : FitOptions
+    options : FitOptions, optional
+        Method, seed, network, ...; by default those of `FitOptions()`.
     truth : int array (N,), optional
         Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it.
     from_run : Run or path, optional
@@ -65,7 +68,7 @@ def fit_table(
     control : bool
         Fit shuffled PI beside it, and say what PI was worth (`fit.control`); for a network that is given PI.
     provenance : Provenance, optional
-        Where table and inputs came from, for the record; see `pidual.fit.options.Provenance`.
+        Where table and inputs came from, for the record.
     force : bool
         Replace an existing run when the new one is complete; files that pidual did not write stay.
     resume : bool
@@ -77,7 +80,29 @@ def fit_table(
     callbacks : sequence of Callback
         Called with the trainer at every step and epoch.
     stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
+        Asked at every step; True saves the state and raises `Interrupted`.
+
+    Returns
+    -------
+    Run
+        The finished run.
+
+    See Also
+    --------
+    CrowdClassifier : The same fit of arrays, without files.
+    Run : What the directory holds, and what can be done with it.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, fit_table, make_crowd
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "seconds", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, pi=["annotator", "seconds"], keep_ids=True)
+    >>> run = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd")
+    >>> run.summary.verdict.status
+    'ok'
+    >>> (run.path / "report.html").exists()
+    True
     """
     _check_kinds(table, inputs)
     out, provenance, progress = Path(out), provenance or Provenance(), progress or Progress()

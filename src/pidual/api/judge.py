@@ -36,13 +36,28 @@ class Judgement:
     Parameters
     ----------
     items : DataFrame
-        One row per item: the consensus of its answers.
+        One row per item: the consensus of its answers, and the probability of every class.
     predictions : DataFrame
         One row per annotation, in the order of the table: label_quality, whether it looks wrong, and why.
     annotators : DataFrame or None
         One row per annotator, where annotators are known.
     summary : Summary
         As that of a run (`Run.summary`): noise estimate, what held-out answers decided (`model_selection`), warnings.
+
+    See Also
+    --------
+    judge : Makes it.
+
+    Examples
+    --------
+    >>> from pidual import judge, make_crowd
+    >>> crowd = make_crowd(200, noise=0.3)
+    >>> judged = judge(crowd.frame[["item", "annotator", "label"]])
+    >>> judged.items.columns[:4].tolist()
+    ['item', 'consensus_label', 'consensus_quality', 'num_annotations']
+    >>> noise = judged.summary.noise
+    >>> bool(noise.low < crowd.noise_rate < noise.high)
+    True
     """
 
     items: pd.DataFrame
@@ -68,11 +83,11 @@ def judge(
 
     Parameters
     ----------
-    table : AnnotationTable, DataFrame or object with `__arrow_c_stream__`
+    table : AnnotationTable, DataFrame or Arrow stream
         Annotations; a frame, or a table of polars, DuckDB or Arrow, has
         columns `label` and, where these are known, `item` and `annotator`, as for
         `AnnotationTable.from_frame`. Annotators then keep their names.
-    pred_probs : array (n, K), DataFrame, object with `__arrow_c_stream__` or path, optional
+    pred_probs : array (n, K), DataFrame, Arrow stream or path, optional
         Probabilities of the classes for every item, from a classifier that has not seen the item's labels (out of
         sample): columns in the order of the classes, sorted; rows by item number, one per row of the table, or by name
         where there is a column `item`. A memory map is read in parts. None: there are no inputs, and the answers and
@@ -92,14 +107,27 @@ def judge(
     Returns
     -------
     Judgement
+        `items`, `predictions`, `annotators` and `summary`.
+
+    See Also
+    --------
+    find_label_issues : The same for labels and probabilities as arrays, by the call of cleanlab.
+    CrowdClassifier : Judges labels by inputs, and learns to predict.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from pidual import judge
-    >>> answers = {"item": [0, 0, 0, 1, 1, 1], "label": list("aabbba"), "annotator": list("xyzxyz")}
-    >>> judge(pd.DataFrame(answers)).items["consensus_label"].tolist()
-    ['a', 'b']
+    By the answers and their PI alone:
+
+    >>> from pidual import judge, make_crowd
+    >>> crowd = make_crowd(200, noise=0.3)
+    >>> answers = crowd.frame[["item", "annotator", "seconds", "label"]]
+    >>> judged = judge(answers, pi=["annotator", "seconds"])
+    >>> judged.summary.verdict.status
+    'ok'
+    >>> worst = judged.predictions.sort_values("label_quality").head(100)
+    >>> wrong = crowd.frame["label"] != crowd.frame["y"]
+    >>> bool(wrong[worst["row"]].mean() > 0.8)
+    True
     """
     if isinstance(table, pd.DataFrame) or as_stream(table) is not None:
         table = AnnotationTable.from_frame(table, pi=pi, no_answer=no_answer, keep_ids=True)

@@ -34,22 +34,40 @@ class PiDualLoss(NoiseAndGate):
         12 and 16. It must be long enough for the noise network to memorise what PI does not explain.
     n_rows : int, optional
         Number of rows trained on: an index that is not below it is refused.
-    width, depth, gate_bias
-        As in `PiDual`.
+    width : int
+        Units of each layer of the noise and the gate network.
+    depth : int
+        Their layers; the first one is shared.
+    gate_bias : float
+        Initial bias of the gate: 0 begins with a gate near 1/2, -2 near 0.1.
     seed : int
         Seed of the random PI. It is saved with the weights.
     reduction : "mean" or "none"
         Whether `forward` returns the mean of the losses, or that of each row.
 
+    See Also
+    --------
+    PiDual : The same as a method, which `PiDualClassifier` and `fit_table` train.
+
+    References
+    ----------
+    Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
+    2310.06600.
+
     Examples
     --------
-    >>> import torch, pidual
-    >>> f = torch.nn.Linear(5, 3)
-    >>> loss = pidual.PiDualLoss(n_classes=3, codes=[4], numbers=1, random_pi=8, n_rows=100)
-    >>> pi = {"codes": torch.tensor([0, 3]), "numbers": torch.tensor([-0.5, 1.2]), "index": torch.tensor([7, 99])}
-    >>> loss(f(torch.randn(2, 5)), torch.tensor([2, 0]), **pi).backward()
+    One step of a loop; a batch gives the rows of `x`, `y` and of each part of `pi`.
+
+    >>> import torch
+    >>> from pidual import PiDualLoss, make_crowd
+    >>> crowd = make_crowd(100, answers_per_item=1)
+    >>> x, y = torch.tensor(crowd.x), torch.tensor(crowd.frame["label"].to_numpy())
+    >>> who = torch.tensor(crowd.frame["annotator"].cat.codes.to_numpy())
+    >>> pi = {"codes": who, "index": torch.arange(100)}
+    >>> f, loss = torch.nn.Linear(10, 4), PiDualLoss(n_classes=4, codes=[30], n_rows=100)
+    >>> loss(f(x), y, **pi).backward()  # then a step of an optimizer of the parameters of both
     >>> loss.gate(**pi).shape
-    torch.Size([2])
+    torch.Size([100])
     """
 
     seed: Tensor
@@ -97,6 +115,7 @@ class PiDualLoss(NoiseAndGate):
         codes : int tensor (B, C), or (B,) for a single column
             Categories from 0; -1 where not known.
         numbers : tensor (B, M), or (B,) for a single column
+            Numeric columns.
         index : int tensor (B,)
             Position of each row in the training set, the same in every epoch; for the random PI.
         """

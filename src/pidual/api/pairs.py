@@ -56,6 +56,24 @@ class PairsJudgement:
         How much more often the left side is preferred than it deserves, as a share, with a 95% interval.
     verdict : str
         "ok", "doubtful" or "failed", as that of a run.
+
+    See Also
+    --------
+    judge_pairs : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from pidual import judge_pairs
+    >>> rng = np.random.default_rng(0)
+    >>> two = [rng.choice(list("abcd"), 2, replace=False) for _ in range(200)]
+    >>> battles = pd.DataFrame(two, columns=["left", "right"])
+    >>> better, worse = battles.max(axis=1), battles.min(axis=1)  # d is the best one
+    >>> battles["winner"] = better.where(rng.random(200) < 0.8, worse)
+    >>> judged = judge_pairs(battles)
+    >>> judged.scores.columns.tolist()
+    ['item', 'score', 'score_low', 'score_high', 'preferred', 'num_comparisons']
     """
 
     scores: pd.DataFrame
@@ -78,25 +96,41 @@ class PairsJudgement:
 def judge_pairs(
     table: str | Path | pd.DataFrame | PairTable, x: Inputs | None = None, **columns: Any
 ) -> PairsJudgement:
-    """Judge comparisons of two items each.
+    """Judge comparisons of two items each: scores of the items, and which answers look wrong.
 
     Parameters
     ----------
-    table : path, DataFrame or PairTable
-        One comparison per row: two items, in the order in which they were shown, and the answer; see `read_pairs`.
+    table : path or DataFrame
+        One comparison per row: two items, in the order in which they were shown, and the answer: which side is better
+        (left, a, 1; right, b, 2), the name of the better item, or tie.
     x : Inputs, optional
         Features of the items, as `load_inputs` reads them: alike items then have alike scores, and items nobody has
         compared get one. Rows are matched by the name of the item.
     **columns
-        left, right, label, annotator, pi, keep_ids and key_file, as for `read_pairs`.
+        Names of the columns `left`, `right` and `label` (the answer), where they have others; `annotator`, `pi`,
+        `keep_ids` and `key_file` as for `read_table`.
+
+    Returns
+    -------
+    PairsJudgement
+        `scores`, `predictions`, `annotators`, `noise`, `order_pull` and `verdict`.
+
+    See Also
+    --------
+    judge : Judge labels of single items.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pandas as pd
     >>> from pidual import judge_pairs
-    >>> battles = pd.DataFrame({"left": list("aabbcc") * 3, "right": list("bcacab") * 3, "winner": list("aabbab") * 3})
+    >>> rng = np.random.default_rng(0)
+    >>> two = [rng.choice(list("abcd"), 2, replace=False) for _ in range(200)]
+    >>> battles = pd.DataFrame(two, columns=["left", "right"])
+    >>> better, worse = battles.max(axis=1), battles.min(axis=1)  # d is the best one
+    >>> battles["winner"] = better.where(rng.random(200) < 0.8, worse)
     >>> judge_pairs(battles).scores["item"].tolist()
-    ['a', 'b', 'c']
+    ['d', 'c', 'b', 'a']
     """
     pairs = table if isinstance(table, PairTable) else read_pairs(table, **columns)
     names, features = (pairs.items, None) if x is None else _features_of(pairs, x)

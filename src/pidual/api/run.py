@@ -46,13 +46,65 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run(RunFiles):
-    """A run directory: its settings (`config`), results (`summary`, `history`) and tables (`predictions`, `items`,
-    `annotators`). Each is read when first needed.
+    """A run directory that `pidual fit` or `fit_table` made; `Run.open` reads a finished one.
+
+    Each of its files is checked and read when it is first needed. None of this needs torch, but `load`, `predict` and
+    `judge`. docs/run_directory.md has the columns of the tables and the fields of the records.
 
     Parameters
     ----------
     path : Path
         The directory.
+
+    Attributes
+    ----------
+    config : Config
+        What was run, on what.
+    summary : Summary
+        What came out: verdict, noise, issues, warnings.
+    predictions : Predictions
+        One row per annotation; its `frame` is predictions.parquet.
+    items : DataFrame
+        One row per item.
+    annotators : DataFrame or None
+        One row per annotator, worst first; None where annotators are not known.
+    annotator_classes : DataFrame or None
+        One row per annotator and true class.
+    calibration : GoldEstimates or None
+        What items of known class say about all: those that reviewers have decided on since, if they are ten at least,
+        else those that the fit knew.
+    reviews : DataFrame
+        Decisions of reviewers; read again each time.
+    history : list of dict
+        One record per epoch, or round of what is worked out.
+    model : Model
+        Classes, network, inputs.
+    thumbnails : dict of str to bytes
+        PNG images of suspicious items by name; none where inputs are not images.
+    previews : DataFrame
+        Text or unusual columns of suspicious annotations; empty where there are none.
+    predictions_arrow, items_arrow, annotators_arrow : RecordBatchReader
+        Readers of the tables for anything that speaks Arrow; they hold some rows at a time.
+
+    See Also
+    --------
+    fit_table : Makes a run.
+    merge : Adds up what `Run.judge` says about the parts of a table.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, Run, fit_table, make_crowd
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> path = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd").path
+    >>> run = Run.open(path)
+    >>> run.detect(budget=10)[["item", "given_label", "consensus_label", "reason"]].shape
+    (10, 4)
+    >>> run.predict(crowd.x_test[:2]).columns.tolist()
+    ['item', 'predicted_label', 'predicted_probability', 'p_0', 'p_1', 'p_2', 'p_3']
+    >>> run.next_answers(budget=3)[["item", "annotator", "gain"]].shape
+    (3, 3)
     """
 
     def __repr__(self) -> str:
@@ -91,8 +143,10 @@ class Run(RunFiles):
         per_class : int or float, optional
             Instead: this many labels of lowest quality of each given class, or this share of them (below 1); they come
             by their place within their class.
-        classes, annotators : sequence
-            List only labels of these classes, and only those by these annotators.
+        classes : sequence
+            List only labels of these classes.
+        annotators : sequence
+            List only labels by these annotators.
 
         Returns
         -------
@@ -133,7 +187,7 @@ class Run(RunFiles):
         return arrow_reader(self.checked("annotators.parquet"))
 
     def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
-        """List the items where one more answer helps most, and whom to ask; see `detect.next_answers`.
+        """List the items where one more answer helps most, and whom to ask.
 
         Parameters
         ----------
@@ -141,16 +195,35 @@ class Run(RunFiles):
             Number of answers to ask for, one per item.
         per_annotator : int, optional
             Largest number of answers from one annotator.
+
+        Returns
+        -------
+        DataFrame
+            item; annotator, one who has not answered it yet, missing where that is best asked of somebody new;
+            accuracy, how often that annotator is expected to be right on it; consensus_label, consensus_quality and
+            num_annotations as they are; error, the Brier score that the posterior expects of itself; gain, by how much
+            one answer is expected to lower it, most first.
         """
         return next_answers(self, budget, per_annotator=per_annotator)
 
     def next_gold(self, n: int) -> pd.DataFrame:
-        """List n items to have checked, to be filled in and given back with `--truth`; see `detect.next_gold`."""
+        """List items to have checked, to be filled in and given back with `--truth` or `truth=`.
+
+        Parameters
+        ----------
+        n : int
+            Number of items; the same run and decisions give the same ones, none of known class.
+
+        Returns
+        -------
+        DataFrame
+            item; text, if there is one of any of them; truth, empty. In random order: the first ones are a sample, too.
+        """
         return next_gold(self, n, self.about_items)
 
     @property
     def reviews(self) -> pd.DataFrame:
-        """Return decisions of reviewers, see `pidual.run.decisions.read_decisions`; read again each time."""
+        """Return decisions of reviewers; read again each time."""
         return read_decisions(self)
 
     @property
@@ -176,7 +249,7 @@ class Run(RunFiles):
         return explaining_failed_writes(self.path / name, "free some space, then run this again.", RunError)
 
     def report(self) -> Path:
-        """Write report.html again."""
+        """Write report.html again, and return its path."""
         with locked(self.path):
             return self.write_report()
 
@@ -185,7 +258,18 @@ class Run(RunFiles):
         return build_report(self)
 
     def load(self, weights: str = "selected") -> "Method":
-        """Load the trained method, in evaluation mode, with weights of the "selected" or of the "last" epoch."""
+        """Load the trained method, in evaluation mode.
+
+        Parameters
+        ----------
+        weights : "selected" or "last"
+            Those of which epoch.
+
+        Returns
+        -------
+        Method
+            Its `f` is the prediction network.
+        """
         from ..fit.load_model import load_method
 
         return load_method(self, weights)[0]
@@ -252,19 +336,25 @@ class Run(RunFiles):
 
         Parameters
         ----------
-        table : path, AnnotationTable, DataFrame or object with `__arrow_c_stream__`
+        table : path, AnnotationTable, DataFrame or Arrow stream
             Answers, with the PI columns of the run. Annotators whom it does not know count as the average of those it
             knows; a label that is none of its classes is an error.
         x : path or array, optional
             Inputs (or given probabilities) of the kind the run was fitted with; not for a run without inputs, nor where
             inputs are columns of the table.
-        item, label, annotator : str, optional
-            Columns of the table; by default those of the table of the run, or of the usual names.
+        item : str, optional
+            Column of items; by default that of the table of the run, or one of the usual name. So are the next two.
+        label : str, optional
+            Column of labels.
+        annotator : str, optional
+            Column of annotators.
         key_file : path, optional
             Key of the pseudonyms of the run; by default that beside the table, or that of the table of the run.
         as_arrow : bool
             Return a pyarrow.Table, of the same schema for every batch.
-        embed, progress
+        embed : str, path or callable, optional
+            As for `predict`.
+        progress : callable, optional
             As for `predict`.
 
         Returns

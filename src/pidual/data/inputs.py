@@ -27,20 +27,20 @@ Place = Callable[[int, tuple[int, ...]], str]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs x, one row per input.
+    """The inputs x, one row per input; made by `load_inputs` or `from_array`.
 
     Parameters
     ----------
-    array : numpy.ndarray or LazyImages
+    array : array or LazyImages
         Shape (n, ...); images are uint8 (n, 3, H, W). It may be memory-mapped.
-    names : numpy.ndarray of str or None
+    names : array of str or None
         The item each row belongs to; None for a bare array.
     kind : str
         "array", "columns", "images" or "text"; "probabilities" where a row is what a classifier says about the classes,
         "none" where there is no x at all.
     schema : dict
         JSON-able; given back to `load_inputs` it reads inputs for prediction in the same way.
-    tensors : dict of numpy.ndarray
+    tensors : dict of arrays
         Fitted arrays to keep with the model; empty unless `kind` is "text" or a model has made vectors.
     source : str
         Name of the inputs in messages.
@@ -48,8 +48,24 @@ class Inputs:
         Digest of what the array was computed from, where it was: the same on any machine.
     texts : pyarrow array of text, optional
         What each row of `array` was made from, where `kind` is "text".
-    pictures : numpy.ndarray or LazyImages, optional
+    pictures : array or LazyImages, optional
         The same, where a model has made vectors of pictures.
+
+    See Also
+    --------
+    load_inputs : Reads them from files and frames.
+    AnnotationTable : The labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pidual import Inputs, make_crowd
+    >>> crowd = make_crowd(60)
+    >>> x = Inputs.from_array(crowd.x, names=np.array([f"photo-{row}" for row in range(60)]))
+    >>> x
+    Inputs(60 rows of shape 10, float32, kind 'array')
+    >>> x.names[:2].tolist()
+    ['photo-0', 'photo-1']
     """
 
     array: NDArray[Any] | LazyImages

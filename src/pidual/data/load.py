@@ -43,11 +43,11 @@ def load_inputs(
     embed: Embedder | None = None,
     progress: Progress | None = None,
 ) -> Inputs:
-    """Read inputs.
+    """Read inputs: an array, columns of numbers, a folder of images, or a column of text.
 
     Parameters
     ----------
-    source : path, numpy.ndarray or pandas.DataFrame
+    source : path, array or DataFrame
         A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file, a
         folder of parts of one or of images, or an array or frame in memory.
     columns : sequence of str, optional
@@ -60,8 +60,10 @@ def load_inputs(
         Scale and centre-crop images to this size; without it all images must have one size.
     centre_crop : bool
         With `image_size`: only the central part, 7/8 of the short side long, bicubic, as is usual on ImageNet.
-    schema, tensors : dict, optional
-        Those of the inputs a model was trained with; they replace the other options.
+    schema : dict, optional
+        `Inputs.schema` of the inputs a model was trained with; it replaces the other options.
+    tensors : dict, optional
+        Their `Inputs.tensors`.
     max_bytes : int
         Images that need more memory than this stay on disk.
     embed : str, path or callable, optional
@@ -75,6 +77,24 @@ def load_inputs(
     Returns
     -------
     Inputs
+        One row per input.
+
+    See Also
+    --------
+    read_table : Read the labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from pidual import load_inputs, make_crowd
+    >>> crowd = make_crowd(60)
+    >>> np.save("features.npy", crowd.x)
+    >>> load_inputs("features.npy")
+    Inputs(60 rows of shape 10, float32, kind 'array')
+    >>> boxes = pd.DataFrame(crowd.x[:, :2], columns=["width", "height"])
+    >>> load_inputs(boxes, columns=["width"])
+    Inputs(60 rows of shape 1, float32, kind 'columns')
     """
     if schema is not None:
         if schema["kind"] == "none":

@@ -41,6 +41,8 @@ _MANY_VALUES = 20  # of a PI column that tells answers apart where annotators ar
 class AnnotationTable:
     """Annotations with cleaned columns; made by `read_table`, `from_frame` or `from_arrays`.
 
+    One row per annotation: which item, which label and, where it is known, who gave it and how (PI).
+
     Parameters
     ----------
     frame : pandas.DataFrame
@@ -68,6 +70,21 @@ class AnnotationTable:
         The classes of every answer, where answers are sets of labels: `label` is then that of the most frequent class.
     long_rows : int array, optional
         Where every row is about one class of such an answer: its row of the file, counted from 0.
+
+    See Also
+    --------
+    read_table : Reads it from a file.
+    Inputs : What the items are.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, make_crowd
+    >>> crowd = make_crowd(60, noise=0.3)
+    >>> AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"])
+    AnnotationTable(180 annotations of 60 items, 4 classes, 30 annotators; PI: annotator, seconds)
+    >>> table = AnnotationTable.from_arrays(crowd.frame["label"], crowd.frame["item"])
+    >>> table.classes, table.pi_columns
+    ([0, 1, 2, 3], [])
     """
 
     frame: pd.DataFrame
@@ -189,13 +206,12 @@ class AnnotationTable:
     ) -> "AnnotationTable":
         """Make a table from a frame of pandas, or from any other table in memory that speaks Arrow.
 
+        All other parameters are those of `read_table`.
+
         Parameters
         ----------
-        frame : pandas.DataFrame, or object with `__arrow_c_stream__`
+        frame : DataFrame or Arrow stream
             One row per annotation; it is not changed, and the table keeps no reference to it.
-        item, label, annotator, pi, y, split, same, exact_labels, no_answer, labels, label_separator, multi_label,
-        keep_ids
-            As for `read_table`.
         key : bytes, optional
             Secret for the pseudonyms, at most 64 bytes; newly drawn if not given, so that pseudonyms of two tables
             are then unrelated.
@@ -234,7 +250,9 @@ class AnnotationTable:
             name says who gave the label) says who; a single column without a name counts as the annotator.
         split : array (N,), optional
             "train", "valid" or "test".
-        keep_ids, key
+        keep_ids : bool
+            Keep ids of people instead of replacing them by pseudonyms.
+        key : bytes, optional
             As for `from_frame`.
         source : str
             Name of the table in messages.
@@ -270,16 +288,23 @@ def read_table(
 
     Parameters
     ----------
-    path : str, Path, object with `__arrow_c_stream__` or Source
+    path : path, Arrow stream or Source
         The file; its ending decides the format. Text files must be UTF-8 and may be gzipped. A folder or a pattern
         (`parts/*.parquet`) of files of one kind is one table, and an address (`s3://...`, `gs://`, `abfs://`, `hf://`)
         is opened too. A table in memory is one of polars, DuckDB, Arrow, pandas, Ray, Spark or Hugging Face. One that
         `open_source` has opened may be read for inputs too.
-    item, label, annotator, y, split : str, optional
-        Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
-        as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
-        `Coder`), `y` and `split` where there are such columns. Without an item column, every row is an item of its own,
-        numbered from 0. A column `truth` has the class of items where it is known: a fit learns from it, unlike from y.
+    item : str, optional
+        Column of what was labelled; by default `item` or `task`. Without one, every row is an item of its own, numbered
+        from 0. A column `truth` has the class of items where it is known: a fit learns from it, unlike from y.
+    label : str, optional
+        Column of the labels; by default `label`.
+    annotator : str, optional
+        Column of who gave the label; by default `annotator`, `worker`, `worker_id` or the like, else the only column
+        whose name says so, such as `completed_by` or `Coder`.
+    y : str, optional
+        Column of clean labels, to measure against; by default `y`, if there is one.
+    split : str, optional
+        Column of train, valid and test; by default `split`, if there is one.
     pi : sequence of str, optional
         Columns of privileged information; by default the annotator if known, else none. A further column of people,
         such as `reviewer` or one of e-mail addresses, holds pseudonyms too.
@@ -326,6 +351,21 @@ def read_table(
     DataError
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
         and labels with e-mail addresses in them are among these unless ids are kept: they are never replaced.
+
+    See Also
+    --------
+    load_inputs : Read what the items are.
+    AnnotationTable : Make a table from a frame or from arrays.
+
+    Examples
+    --------
+    >>> from pidual import make_crowd, read_table
+    >>> make_crowd(60, noise=0.3).frame.to_csv("labels.csv", index=False)
+    >>> table = read_table("labels.csv", pi=["annotator", "seconds"])
+    >>> table
+    AnnotationTable(180 annotations of 60 items, 4 classes, 30 annotators; PI: annotator, seconds)
+    >>> table.frame.columns.tolist(), table.people
+    (['item', 'label', 'annotator', 'seconds', 'y'], ('annotator',))
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     key_path = Path(key_file) if key_file else beside(source.name) / KEY_NAME

@@ -26,18 +26,37 @@ NEEDED = ("given_label", "consensus_label", "consensus_quality", "label_quality"
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over judged answers; rows of one annotator about one item are one answer.
+    """What `merge` returns: sums over judged answers; rows of one annotator about one item are one answer.
 
     Parameters
     ----------
-    n_rows, n_issues : int
-        Judged labels, and those that look wrong.
+    n_rows : int
+        Judged labels.
+    n_issues : int
+        Those of them that look wrong.
     by_item : Series
         Sums over items: their number, that of their answers, wrong ones to be expected, and products of these.
     people : DataFrame
         Sums over the answers of each annotator.
     cells : DataFrame
         Answers, and right ones to be expected, by annotator, consensus and given label.
+
+    See Also
+    --------
+    merge : Makes it.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, fit_table, make_crowd, merge
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> run = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd")
+    >>> totals = merge([run.judge(frame, crowd.x)])
+    >>> totals.n_rows, totals.n_items, len(totals.annotators)
+    (180, 60, 6)
+    >>> bool(totals.noise.low < crowd.noise_rate < totals.noise.high)
+    True
     """
 
     n_rows: int
@@ -122,6 +141,22 @@ def merge(parts: Any) -> Totals:
     -------
     Totals
         The same, to rounding, as of all parts in one table.
+
+    See Also
+    --------
+    Run : Its `judge` judges new answers by a finished run.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, fit_table, make_crowd, merge
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> run = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd")
+    >>> parts = [frame[frame["item"] < 30], frame[frame["item"] >= 30]]  # or on other machines
+    >>> totals = merge(run.judge(part, crowd.x) for part in parts)
+    >>> totals.n_rows, totals.n_items
+    (180, 60)
     """
     alone = not isinstance(parts, Iterable) or isinstance(parts, pd.DataFrame) or hasattr(parts, "__arrow_c_stream__")
     found = [part if isinstance(part, Totals) else Totals.of(part) for part in ([parts] if alone else parts)]

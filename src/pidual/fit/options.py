@@ -17,19 +17,19 @@ from .settings import choose_settings, network_of, split_settings
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of a fit.
+    """Options of `fit_table`: method, seed, network, training.
 
     Parameters
     ----------
     method : str
-        Key of METHODS, or "auto", which chooses from the data (`choose_method`).
+        Key of `METHODS`, or "auto": latent_truth, but pi_dual in the setting "paper".
     setting : "default" or "paper"
         Preset for options you do not set.
     options : mapping
-        Options that differ from the setting's, by the names that `--set` has: of Training (`lr`), of the method (`lam`)
-        and of the network (`network.width`).
+        Options that differ from the setting's, by the names that `--set` has (docs/options.md): of training (`lr`), of
+        the method (`lam`) and of the network (`network.width`).
     network : str, optional
-        Key of NETWORKS, torchvision:NAME or timm:NAME; by default none for latent_truth, else an MLP for vectors and
+        Name of a network, torchvision:NAME or timm:NAME; by default none for latent_truth, else an MLP for vectors and
         a small CNN for images; WRN-28-10 for images in the setting "paper".
     valid_fraction : float, optional
         Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
@@ -41,8 +41,8 @@ class FitOptions:
     pi_kinds : mapping
         Kinds of PI columns, instead of guessing them.
     pi_min_count : int, optional
-        A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
-        `PIEncoder` has it, or 1 for images in the setting "paper".
+        A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default 2
+        for annotators, 2 to 10 for other columns of small to large tables, 1 for images in the setting "paper".
     seed : int
         Random seed.
     accelerator : str
@@ -51,6 +51,22 @@ class FitOptions:
         Number of CPU threads; by default one for small networks, otherwise as many as torch has (docs/settings.md).
     training : type
         `Training`, or a subclass of it that has more options.
+
+    See Also
+    --------
+    fit_table : Takes them.
+    METHODS : All methods by name.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, FitOptions, Inputs, fit_table, make_crowd
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> options = FitOptions("elr", options={"epochs": 5, "lam": 1, "network.width": 64})
+    >>> run = fit_table(table, Inputs.from_array(crowd.x), "runs/elr", options)
+    >>> run.config.method, len(run.history)
+    ('elr', 5)
     """
 
     method: str = "auto"
@@ -79,12 +95,28 @@ class Provenance:
 
     Parameters
     ----------
-    source : mapping
-        Where table and inputs came from, and how they were read.
+    source : mapping of str
+        Where table and inputs came from, in words: `table`, `x`, `truth`, `command`.
     reads : sequence of paths
         Further files the run is made from, such as the key of the pseudonyms; none of them is overwritten.
     warnings : sequence of str
         Warnings from reading table and inputs.
+
+    See Also
+    --------
+    fit_table : Takes it.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, fit_table, make_crowd
+    >>> from pidual.fit.options import Provenance
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> origin = Provenance({"table": "answers of May", "x": "embeddings.npy"})
+    >>> run = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd", provenance=origin)
+    >>> run.config.source.table
+    'answers of May'
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)

@@ -56,12 +56,13 @@ DATASETS = {
 def load_dataset(
     name: str, data: str | Path = "data", *, seed: int = 0, features: str | None = None, **options: Any
 ) -> "NoisyDataset":
-    """Load a dataset.
+    """Load a dataset by name: what pidual makes itself, and files that others publish.
 
     Parameters
     ----------
     name : str
-        Key of DATASETS, with a variant behind a colon or the first one: "cifar10n" is "cifar10n:worst".
+        Its name (docs/paper/datasets.md has them all), with a variant behind a colon or the first one: "cifar10n" is
+        "cifar10n:worst".
     data : path
         Folder with the datasets in their authors' file formats; see docs/paper/datasets.md.
     seed : int
@@ -71,6 +72,24 @@ def load_dataset(
         Turn pictures into vectors (`data.picture_features.patch_features`), which are kept in DATA/picture-features.
     **options
         Passed on to the loader.
+
+    Returns
+    -------
+    NoisyDataset
+        Annotations, inputs, and a clean test set.
+
+    See Also
+    --------
+    make_crowd : A synthetic crowd of any size.
+
+    Examples
+    --------
+    >>> from pidual import load_dataset
+    >>> data = load_dataset("digits_pi:low")  # this one needs no files
+    >>> len(data.frame), list(data.pi)
+    (1257, ['annotator', 'confidence', 'annotator_accuracy', 'annotator_size'])
+    >>> data.x.shape, data.x_test.shape
+    ((1257, 64), (540, 64))
     """
     entry, variant = find_entry(name)
     if entry.random:

@@ -28,8 +28,10 @@ class NoisyDataset:
         clean labels are known for some items only, y is of the type Int64 and missing for the others.
     pi : mapping
         PI column to its kind: "category", "number" or "duration".
-    x, x_test : array or Inputs
+    x : array or Inputs
         Vectors (N, D), uint8 images (N, 3, H, W), or inputs that are read from disk when they are needed.
+    x_test : array or Inputs
+        The same of the test set.
     y_test : int array
         Clean labels of `x_test`.
     classes : list of str
@@ -38,6 +40,19 @@ class NoisyDataset:
         What is worth knowing beside it, such as how many files it came from.
     whole : bool
         Whether it is all that its authors published; only then may results be compared with those of others.
+
+    See Also
+    --------
+    load_dataset : Loads one.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, load_dataset
+    >>> data = load_dataset("digits_pi:high")
+    >>> round(data.noise_rate, 1)
+    0.7
+    >>> AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True).pi_columns
+    ['annotator', 'confidence', 'annotator_accuracy', 'annotator_size']
     """
 
     name: str

@@ -23,16 +23,34 @@ CLUSTERS = 2  # per class
 class Crowd:
     """A synthetic crowd's answers, its items and a clean test set.
 
-    Attributes
+    Parameters
     ----------
     frame : DataFrame
         One row per annotation: item, annotator, seconds (unless left out), label, y (clean).
     x : float32 array of shape (n_items, n_features)
         `item` is the row.
-    x_test, y_test : arrays
-        Further items from the same clusters, with clean labels.
+    x_test : float32 array of shape (n_test, n_features)
+        Further items from the same clusters.
+    y_test : int array of shape (n_test,)
+        Their clean labels.
     spammers : array of str
         Names of the annotators who answer without looking.
+
+    See Also
+    --------
+    make_crowd : Makes it.
+
+    Examples
+    --------
+    >>> from pidual import make_crowd
+    >>> crowd = make_crowd(60, noise=0.3)
+    >>> crowd.frame.columns.tolist()
+    ['item', 'annotator', 'seconds', 'label', 'y']
+    >>> crowd.x.shape, crowd.x_test.shape
+    ((60, 10), (1000, 10))
+    >>> X = crowd.x[crowd.frame["item"]]  # one row per annotation, as a classifier is fitted
+    >>> round(crowd.noise_rate, 2)
+    0.3
     """
 
     frame: pd.DataFrame
@@ -67,14 +85,20 @@ def make_crowd(
     n_test: int = 1000,
     seed: int = 0,
 ) -> Crowd:
-    """Make a synthetic crowd.
+    """Make a synthetic crowd, with known wrong labels and PI that says something about them.
 
     Parameters
     ----------
-    n_items, n_annotators, answers_per_item : int
-        Sizes; each item is answered by `answers_per_item` different annotators.
-    n_classes, n_features : int
-        Classes, and numbers per item.
+    n_items : int
+        Items: points in clusters, two per class, so that no straight line separates the classes.
+    n_annotators : int
+        Annotators, who differ in skill.
+    answers_per_item : int
+        How many different annotators answer each item.
+    n_classes : int
+        Classes, each as frequent as the others.
+    n_features : int
+        Numbers per item.
     spammer_share : float
         Share of the annotators who answer without looking, each either at random or always the same class.
     noise : float
@@ -89,6 +113,23 @@ def make_crowd(
         Number of clean test items.
     seed : int
         The same seed gives the same crowd.
+
+    Returns
+    -------
+    Crowd
+        `frame`, `x`, `x_test`, `y_test` and `spammers`.
+
+    See Also
+    --------
+    load_dataset : Data that others publish.
+
+    Examples
+    --------
+    >>> from pidual import make_crowd
+    >>> crowd = make_crowd(60, noise=0.3, seed=1)
+    >>> crowd
+    Crowd(180 annotations of 60 items by 30 annotators, 30.0% wrong)
+    >>> crowd.frame[["item", "annotator", "label"]].to_csv("labels.csv", index=False)
     """
     _check(n_annotators, answers_per_item, n_classes, spammer_share, noise)
     rng = np.random.default_rng(seed)

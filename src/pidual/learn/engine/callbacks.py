@@ -35,23 +35,33 @@ def line(record: Record) -> str:
 
 
 class Callback:
-    """Called by the training loop; override the methods you need.
+    """Code of yours that the training loop calls; override the methods you need.
 
     The trainer has, among others, `method` (the networks being trained; `method.f` is the one that predicts),
     `position` (attempt, epoch and step, counted from 0), `history` (the records of all epochs), `training` (options),
     `stage` (its name, where a fit is several trainings, such as a first stage), and `finish()`,
     which ends training after the epoch. On several processes every one of them calls its callbacks.
 
+    See Also
+    --------
+    PiDualClassifier : Takes callbacks, as `fit_table` does.
+
+    Notes
+    -----
+    The default has no training loop: a callback needs a method that trains a network.
+
     Examples
     --------
-    >>> from pidual import Callback
-    >>> class StopAt(Callback):
-    ...     def __init__(self, accuracy):
-    ...         self.accuracy = accuracy
-    ...
+    >>> from pidual import Callback, PiDualClassifier, make_crowd
+    >>> class StopAfter(Callback):
     ...     def on_epoch_end(self, trainer, record):
-    ...         if record["valid_accuracy"] >= self.accuracy:
+    ...         if record["epoch"] == 2:
     ...             trainer.finish()
+    >>> crowd = make_crowd(100, answers_per_item=1)
+    >>> y, pi = crowd.frame["label"], crowd.frame["annotator"]
+    >>> model = PiDualClassifier(callbacks=[StopAfter()]).fit(crowd.x, y, pi)
+    >>> [record["epoch"] for record in model.history_]
+    [0, 1, 2]
     """
 
     def on_train_begin(self, trainer: "Trainer") -> None:

@@ -22,7 +22,20 @@ CHOSEN_OUTSIDE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LOCAL_WORLD_SIZE")  # b
 
 
 class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
-    """Training was asked to stop; its state is saved where there is a place to save it."""
+    """Training was asked to stop; its state is saved where there is a place to save it.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, Interrupted, fit_table, make_crowd
+    >>> crowd = make_crowd(60, 6)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> try:
+    ...     fit_table(table, Inputs.from_array(crowd.x), "runs/crowd", stop=lambda: True)
+    ... except Interrupted:
+    ...     print("continue it with resume=True")
+    continue it with resume=True
+    """
 
     exit_code = 130
 

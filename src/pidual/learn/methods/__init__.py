@@ -32,6 +32,20 @@ METHODS: dict[str, type[Method]] = {  # by the names of their files
         *(HET, HETXL, TRAM, TRAMPlusPlus, AFM, DistillPI, PiDual, PiDualPlus, LatentTruth),
     )
 }
+"""Every method by its name, as `--method`, `FitOptions` and `PiDualClassifier` take it; `pidual methods` lists them.
+
+See Also
+--------
+Method : What each of them is, and how to write one.
+
+Examples
+--------
+>>> from pidual import METHODS
+>>> METHODS["elr"].reference
+'Liu et al., NeurIPS 2020, arXiv 2007.00151'
+>>> [name for name, method in METHODS.items() if method.networks > 1]
+['co_teaching', 'divide_mix', 'elr_plus', 'latent_truth']
+"""
 
 
 def check_method(name: str, *groups: str) -> None:

@@ -36,7 +36,7 @@ class Scan(Protocol):
 
 
 class Method(nn.Module):
-    """A training objective around a prediction network `f`.
+    """A training objective around a prediction network `f`: subclass it to write a method.
 
     Every constructor is `Method(f, spec, second=None, *, option=default)`; the annotation of an option says about what
     kind it is and in which range, and any other value is refused (`pidual.options`). All training goes through
@@ -59,6 +59,58 @@ class Method(nn.Module):
     ----------
     epoch : int
         The present one; the engine sets it.
+    phase : str
+        Name of the present phase, for records and the progress bar; "" where there is only one.
+    features : callable
+        What the head sees, x -> (B, D); refused where f is not head(features(x)).
+    head : nn.Linear
+        The last layer of f, features -> logits.
+    memories : dict of str to SampleMemory
+        Memories of every training row, by attribute; the engine places them and saves them with the state.
+    title : str
+        Its name for people; a class attribute, as are the next ones.
+    reference : str
+        Where it was published.
+    needs_pi : bool
+        Whether it is trained with PI.
+    networks : int
+        Prediction networks trained.
+    stages : int
+        Trainings one after the other.
+    per_row_state : str
+        What is kept for every training row, in words.
+    n_views : int
+        Augmented views of every input.
+    strong_views : int
+        How many of them, the last ones, are strongly augmented.
+    by_item : bool
+        Whether batches are of items, each input once with all of its annotations.
+    scores : tuple of str
+        What `per_row` returns, "confidence" first; a high score looks wrong.
+
+    See Also
+    --------
+    PiDual : One that is a page long.
+    METHODS : Where a method gets its name.
+
+    Notes
+    -----
+    CONTRIBUTING.md says how a method becomes part of the package.
+
+    Examples
+    --------
+    >>> from pidual import METHODS, Method, PiDualClassifier, make_crowd
+    >>> class Smooth(Method):
+    ...     title = "Cross-entropy with smooth labels"
+    ...
+    ...     def forward(self, batch):
+    ...         losses = batch.losses(self.f(batch.x), label_smoothing=0.1)
+    ...         return {"loss": batch.mean(losses)}
+    >>> METHODS["smooth"] = Smooth
+    >>> crowd = make_crowd(100, answers_per_item=1)
+    >>> model = PiDualClassifier("smooth", epochs=2).fit(crowd.x, crowd.frame["label"])
+    >>> model.predict(crowd.x_test).shape
+    (1000,)
     """
 
     title: ClassVar[str] = ""

@@ -39,11 +39,30 @@ RULED_OUT = -1e9  # log of a probability that is 0
 class LatentTruth(Method):
     """A network for each fold of the items, which learns from all other items, and an answer model beside them.
 
+    It is what `--network` makes of the default; without a network, the default is worked out in closed form.
+
     Parameters
     ----------
     folds : int
         Number F of networks, each of which does not see one part of the items. 1 is a single network that sees all of
         them, so that none is judged by a network that has not seen it.
+
+    See Also
+    --------
+    CrowdClassifier : The default, with a network or without.
+
+    References
+    ----------
+    Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm", 1979.
+
+    Examples
+    --------
+    >>> from pidual import CrowdClassifier, LatentTruth, make_crowd
+    >>> crowd = make_crowd(60, noise=0.3)
+    >>> X, y, pi = crowd.x[crowd.frame["item"]], crowd.frame["label"], crowd.frame["annotator"]
+    >>> model = CrowdClassifier(network="mlp", epochs=2, method__folds=3).fit(X, y, pi=pi)
+    >>> isinstance(model.method_, LatentTruth), len(model.method_.members)
+    (True, 3)
     """
 
     title = "Latent truth"

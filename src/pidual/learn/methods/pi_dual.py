@@ -45,18 +45,41 @@ class NoiseAndGate(nn.Module):
 
 
 class PiDual(WithPI, NoiseAndGate):
-    """Prediction, noise and gate networks fitted together to the noisy labels.
+    """Pi-DUAL as a method: prediction, noise and gate networks fitted together to the noisy labels.
 
     Parameters
     ----------
-    width, depth : int
-        `width` units in `depth` layers of noise and gate network, first layer shared (the paper: 1024 or 2048, in 3).
+    width : int
+        Units of each layer of noise and gate network (the paper: 1024 or 2048).
+    depth : int
+        Their layers, the first one shared (the paper: 3).
     random_pi : int
         Length of the random vector appended to every row's PI (the paper: tuned over 4, 8, 12, 16; 30 on ImageNet-PI).
     gate_bias : float
         Initial bias of the gate: 0 begins with a gate near 1/2 (the paper does not say), -2 near 0.1.
     **pi
-        Whether the noise and gate networks decay (`WithPI`).
+        `pi_weight_decay`: whether the noise and gate networks decay.
+
+    See Also
+    --------
+    PiDualClassifier : Trains it on arrays.
+    PiDualLoss : The same equation for a loop of your own.
+
+    References
+    ----------
+    Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
+    2310.06600.
+
+    Examples
+    --------
+    Its options are those of the classifier that begin with `method__`.
+
+    >>> from pidual import PiDual, PiDualClassifier, make_crowd
+    >>> crowd = make_crowd(100, answers_per_item=1)
+    >>> model = PiDualClassifier(epochs=2, method__width=64, method__gate_bias=-2.0)
+    >>> model = model.fit(crowd.x, crowd.frame["label"], crowd.frame[["annotator", "seconds"]])
+    >>> isinstance(model.method_, PiDual), model.method_.scores
+    (True, ('confidence', 'gate'))
     """
 
     title = "Pi-DUAL"

@@ -32,16 +32,36 @@ Codes = npt.NDArray[np.integer[Any]]
 class Predictions:
     """One row per annotation: given label, prediction, quality and what else the method says about it.
 
+    `Run.predictions` is one; docs/run_directory.md has the columns of its frame.
+
     Parameters
     ----------
-    frame : pandas.DataFrame
-        `PREDICTIONS_COLUMNS`, scores and PI columns; `build` makes it from arrays.
+    frame : DataFrame
+        One row per annotation: what is said about it, scores of the method, and PI columns.
     classes : list of str or int
         All classes, in the order of their codes.
     pi_columns : list of str
         The PI columns of `frame`, under their names in `frame`.
     has_input : bool
         Whether items have an input; without one, the predicted label is the most frequent class for all of them.
+
+    See Also
+    --------
+    Run : Where they are kept.
+
+    Examples
+    --------
+    >>> from pidual import AnnotationTable, Inputs, fit_table, make_crowd
+    >>> crowd = make_crowd(60, 6, noise=0.3)
+    >>> frame = crowd.frame[["item", "annotator", "label"]]
+    >>> table = AnnotationTable.from_frame(frame, keep_ids=True)
+    >>> predictions = fit_table(table, Inputs.from_array(crowd.x), "runs/crowd").predictions
+    >>> len(predictions), predictions.classes
+    (180, [0, 1, 2, 3])
+    >>> worst = predictions.issues().head(10)[["item", "given_label", "consensus_label"]]
+    >>> bool((worst["given_label"] != worst["consensus_label"]).all())
+    True
+    >>> predictions.write("predictions.parquet")
     """
 
     def __init__(
