@@ -20,7 +20,7 @@ from ..metrics import NORMAL_95, wilson_interval
 from ..run.predictions import Predictions
 from .counts import sums
 from .directions import Deserved
-from .gold.estimates import FEW_GOLD, FEW_WRONG, t_quantile
+from .gold.estimates import FEW_GOLD, FEW_WRONG, on_logits, t_quantile
 from .informative import FEW_VALUES
 
 Floats = npt.NDArray[np.float64]
@@ -105,17 +105,17 @@ class _Number(NamedTuple):
         """Return the number with its 95% interval: right for `right` of n gold answers, off by these squares."""
         h = (right + 2) / (n + 4)
         se = np.sqrt((squares + 2 * h * (1 - h) * self.unit**2) / (n + 1) / n * finite)
-        reach = t_quantile(n - 2) * se
         if self.name == "kappa":
+            reach = t_quantile(n - 2) * se
             return value, max(-1.0, value - reach), min(1.0, value + reach)
         if finite and n < FEW_GOLD and n - right < FEW_WRONG:
             low, high = (float(end) for end in wilson_interval(right, n))
             return min(max(value, low), high), low, high
-        value = min(max(value, 0.5 / (n + 1)), 1 - 0.5 / (n + 1)) if finite else value
-        e = (n * value + 2 * h) / (n + 2)
-        logit, half = np.log(e / (1 - e)), reach / (e * (1 - e))
-        low, high = (float(1 / (1 + np.exp(-end))) for end in (logit - half, logit + half))
-        return (value, min(low, value), max(high, value)) if finite else (value, value, value)
+        if not finite:
+            return value, value, value
+        value = min(max(value, 0.5 / (n + 1)), 1 - 0.5 / (n + 1))
+        low, high = (float(end) for end in on_logits((n * value + 2 * h) / (n + 2), se, n - 2))
+        return value, min(low, value), max(high, value)
 
 
 def _numbers(j: Floats) -> Iterator[_Number]:

@@ -81,11 +81,8 @@ class Totals:
         said["within"] = np.sqrt(said["wrong"] * (1 - said["wrong"]))
         item = said.groupby(frame["item"].astype(str).to_numpy()).sum()
         sums = item[["n", "wrong", *ENDS]].sum()
-        sums["items"], sums["n_n"], sums["within"] = (
-            float(len(item)),
-            (item["n"] ** 2).sum(),
-            (item["within"] ** 2).sum(),
-        )
+        sums["items"], sums["n_n"] = float(len(item)), (item["n"] ** 2).sum()
+        sums["within"] = (item["within"] ** 2).sum()
         sums["n_wrong"], sums["wrong_wrong"] = (item["n"] * item["wrong"]).sum(), (item["wrong"] ** 2).sum()
         true, given = (frame[name].astype(object) for name in ("consensus_label", "given_label"))
         who = frame["annotator"].astype(str) if named else pd.Series("", frame.index, dtype="str")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ..data.probabilities import as_floats
 from ..errors import RunError
 from ..files import release
 from ..learn.answers.judging import FOLDS, Judge, fit_judge, log_of
@@ -304,8 +305,10 @@ def given_probabilities(job: Job, rows: Ints) -> Floats:
     if job.inputs.kind == "none":
         return np.full((len(rows), job.spec.n_classes), 1 / job.spec.n_classes)
     assert isinstance(job.inputs.array, np.ndarray)
-    p = np.asarray(job.inputs.array[job.rows.x_row.numpy()[rows]], np.float64)
-    return np.asarray(p / p.sum(1, keepdims=True))
+    block = job.inputs.array[job.rows.x_row.numpy()[rows]]
+    p: Floats = (as_floats(block) if block.dtype == np.float16 else block).astype(np.float64)
+    p /= p.sum(1, keepdims=True)
+    return p
 
 
 def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:

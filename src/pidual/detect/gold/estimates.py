@@ -122,7 +122,7 @@ class Known:
         keep = between / (between + v)
         with np.errstate(invalid="ignore"):
             value = np.clip(expected / n + mu + keep * (d - mu), 0.5 / (n + 1), 1 - 0.5 / (n + 1))
-        low, high = _on_logits(value, np.sqrt(keep * v + (1 - keep**2) * var_mu), min(len(self.gold) - 2, DEGREES))
+        low, high = on_logits(value, np.sqrt(keep * v + (1 - keep**2) * var_mu), min(len(self.gold) - 2, DEGREES))
         with np.errstate(invalid="ignore", divide="ignore"):  # n answers have n + 1 possible accuracies
             return value, np.floor(low * n) / n, np.ceil(high * n) / n
 
@@ -146,7 +146,7 @@ def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bo
     variance = (float(((r - r.mean()) ** 2).sum()) + 2 * h * (1 - h)) / (n + 1) / n
     se = np.sqrt(variance * (1 + n / (n_items - n) if rest else 1 - n / n_items))
     centre = np.clip((n * value + 2 * h) / (n + 2), least, 1 - least)
-    low, high = (float(end) for end in _on_logits(centre, se, n - 2))
+    low, high = (float(end) for end in on_logits(centre, se, n - 2))
     return Interval(value, min(low, value), max(high, value))
 
 
@@ -157,7 +157,7 @@ def t_quantile(degrees: int, tail: float = (1 - INTERVAL) / 2) -> float:
     return float(stdtrit(max(1, degrees), 1 - tail))
 
 
-def _on_logits(value: Floats, se: Floats, degrees: int) -> tuple[Floats, Floats]:
+def on_logits(value: Any, se: Any, degrees: int) -> tuple[Floats, Floats]:
     """Return the ends of an interval that is even on the logit scale."""
     logit, half = np.log(value) - np.log1p(-value), t_quantile(degrees) * se / (value * (1 - value))
     return 1 / (1 + np.exp(half - logit)), 1 / (1 + np.exp(-half - logit))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 MEMORY = 12  # steps that are remembered
 ENOUGH = 1e-4  # part of the decrease that the slope promises
@@ -54,11 +55,11 @@ def _direction(slope: Floats, past: list[tuple[Floats, Floats, float]], curvatur
     direction, parts = -slope, []
     for step, bend, product in reversed(past):
         parts.append(float(step @ direction) / product)
-        direction -= parts[-1] * bend
+        direction = daxpy(bend, direction, a=-parts[-1])  # in place
     direction /= curvature
     if past:
         _, bend, product = past[-1]
         direction *= product / float((bend / curvature) @ bend)
     for (step, bend, product), part in zip(past, reversed(parts), strict=True):
-        direction += (part - float(bend @ direction) / product) * step
+        direction = daxpy(step, direction, a=part - float(bend @ direction) / product)
     return direction

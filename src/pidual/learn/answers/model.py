@@ -150,6 +150,16 @@ class Answers:
         """The contexts in one block, whoever answers."""
         return _Layout.of(self, np.full(len(self.annotator), -1))
 
+    @cached_property
+    def sums(self) -> "_Sums":
+        """What is summed over answers, by the blocks of `layout`."""
+        return _Sums.of(self, self.layout)
+
+    @cached_property
+    def plain_sums(self) -> "_Sums":
+        """What is summed over answers, by the block of `plain_layout`."""
+        return _Sums.of(self, self.plain_layout)
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -158,9 +168,6 @@ class _Layout:
     place: Ints  # (C,), row of each context, from 0 to B S - 1, in blocks of S rows
     who: Ints  # (B,), annotator of each block, -1 where that is not known
     columns: csr_matrix  # (B S, P)
-    said: Floats  # (P, K), columns summed over the answers of each label
-    items: csr_matrix  # (B S, n), sums what is known about items by place
-    labels: csr_matrix  # (B K, n), sums the same by block and label
 
     @classmethod
     def of(cls, answers: Answers, group: Ints) -> "_Layout":
@@ -174,13 +181,29 @@ class _Layout:
         place[order] = np.arange(len(group)) + np.repeat(
             size * (np.cumsum(blocks) - blocks) - np.cumsum(counts) + counts, counts
         )
-        who, k = np.repeat(groups, blocks), answers.n_classes
+        who = np.repeat(groups, blocks)
         spread = csr_matrix((np.ones(len(group)), (place, np.arange(len(group)))), (len(who) * size, len(group)))
-        rows = place[answers.context]
-        said = (answers.columns.T @ _sums(answers.context, answers.label, answers.weight, (len(group), k))).toarray()
-        items = _sums(rows, answers.item, answers.weight, (len(who) * size, answers.n_items))
-        labels = _sums(rows // size * k + answers.label, answers.item, answers.weight, (len(who) * k, answers.n_items))
-        return cls(place, who, spread @ answers.columns, said, items, labels)
+        return cls(place, who, spread @ answers.columns)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over answers, by the blocks of a layout: what a fit needs beside it."""
+
+    said: Floats  # (P, K), columns summed over the answers of each label
+    items: csr_matrix  # (B S, n), sums what is known about items by place
+    labels: csr_matrix  # (B K, n), sums the same by block and label
+
+    @classmethod
+    def of(cls, answers: Answers, layout: _Layout) -> "_Sums":
+        """Sum the answers."""
+        k, size, blocks = answers.n_classes, layout.columns.shape[0], len(layout.who)
+        context, item, label, weight = answers.context, answers.item, answers.label, answers.weight
+        rows = layout.place[context]
+        said = (answers.columns.T @ _sums(context, label, weight, (len(layout.place), k))).toarray()
+        by_block = rows // max(1, size // max(1, blocks)) * k + label
+        items = _sums(rows, item, weight, (size, answers.n_items))
+        return cls(said, items, _sums(by_block, item, weight, (blocks * k, answers.n_items)))
 
 
 @dataclass(frozen=True)
@@ -302,7 +325,8 @@ class Table:
     """
 
     def __init__(self, model: AnswerModel, answers: Answers):
-        self.layout = layout = answers.layout if len(model.own) else answers.plain_layout
+        self.own_layout = len(model.own) > 0
+        self.layout = layout = answers.layout if self.own_layout else answers.plain_layout
         k, t = answers.n_classes, model.confusions
         shape = (len(layout.who), -1, k)
         self.skill = np.minimum(base_skill(k) + layout.columns @ model.skill, LARGE).reshape(*shape[:2], 1)
@@ -314,13 +338,17 @@ class Table:
             self.e = np.exp(self.pairs)
             self.own = np.einsum("bkk->bk", self.e)[:, None, :]
         else:
-            self.skill, self.v = np.minimum(self.skill + t[0], LARGE), _bounded(self.v + t[1])
+            self.v += t[1]
+            self.skill, self.v = np.minimum(self.skill + t[0], LARGE), _bounded(self.v)
             self.own = np.ones(1)
         self.ev, self.more = np.exp(self.v), np.expm1(self.skill)
         total = self.ev.sum(2, keepdims=True) if self.pairs is None else self.ev @ self.e.transpose(0, 2, 1)
         self.all = (self.ev if self.pairs is None else self.own * self.ev) * self.more
         self.all += total
         np.maximum(self.all, TINY * total, out=self.all)  # D
+
+    def _sums(self, answers: Answers) -> _Sums:
+        return answers.sums if self.own_layout else answers.plain_sums
 
     def log_p(self, answers: Answers) -> Floats:
         """Return log P of all answers, for every class (R, K)."""
@@ -335,37 +363,38 @@ class Table:
 
     def log_p_of_items(self, answers: Answers) -> Floats:
         """Return the weighted sum of log P over the answers to each item, for every class (n, K)."""
-        layout, item, label, k = self.layout, answers.item, answers.label, answers.n_classes
-        rows = layout.place[answers.context]
-        skill = self.skill.reshape(len(layout.items.indptr) - 1, -1)
-        found = np.asarray(layout.items.T @ np.log(self.all).reshape(-1, k))
+        item, label, k = answers.item, answers.label, answers.n_classes
+        rows, sums = self.layout.place[answers.context], self._sums(answers)
+        skill = self.skill.reshape(len(self.v.reshape(-1, k)), -1)
+        found = np.asarray(sums.items.T @ np.log(self.all).reshape(-1, k))
         said = answers.weight * self.v.reshape(-1, k)[rows, label]
         np.subtract(np.bincount(item, said, answers.n_items)[:, None], found, out=found)
         hits = answers.weight * skill[rows, 0 if self.pairs is not None else label]
         np.add.at(found.reshape(-1), item * k + label, hits)
         if self.pairs is not None:
-            found += layout.labels.T @ self.pairs.transpose(0, 2, 1).reshape(-1, k)
+            found += sums.labels.T @ self.pairs.transpose(0, 2, 1).reshape(-1, k)
         return found
 
     def slopes(self, answers: Answers, q: Floats, slope: AnswerModel) -> None:
         """Add the derivative of sum q log P to a model, where q (n, K) is how likely each class of an item is."""
-        layout, k = self.layout, answers.n_classes
-        rest = (layout.items @ q).reshape(self.v.shape)
+        layout, sums, k = self.layout, self._sums(answers), answers.n_classes
+        rest = (sums.items @ q).reshape(self.v.shape)
         rest /= self.all
         own = self.ev * rest  # over P(k | k): expected answers k to items of class k
-        own *= self.own
+        if self.pairs is not None:
+            own *= self.own
         by_label = own * self.more
         is_right = own + by_label
         by_label += self.ev * (rest.sum(2, keepdims=True) if self.pairs is None else rest @ self.e)
         hit = answers.weight * q[answers.item, answers.label]
-        hits = np.bincount(layout.place[answers.context], hit, len(layout.items.indptr) - 1)
+        hits = np.bincount(layout.place[answers.context], hit, layout.columns.shape[0])
         slope.skill[:] += layout.columns.T @ (hits - is_right.sum(2).ravel())
-        slope.favourites[:] += layout.said - layout.columns.T @ by_label.reshape(-1, k)
+        slope.favourites[:] += sums.said - layout.columns.T @ by_label.reshape(-1, k)
         if self.pairs is None:
             slope.confusions[0] += np.bincount(answers.label, hit, k) - is_right.sum((0, 1))
             slope.confusions[1] += np.bincount(answers.label, answers.weight, k) - by_label.sum((0, 1))
             return
-        said = (layout.labels @ q).reshape(-1, k, k)  # by block, label and class
+        said = (sums.labels @ q).reshape(-1, k, k)  # by block, label and class
         pairs = said.transpose(0, 2, 1) - self.e * (rest.transpose(0, 2, 1) @ self.ev)
         pairs[:, np.arange(k), np.arange(k)] -= (is_right - own).sum(1)
         slope.confusions[:] += pairs.sum(0)
@@ -392,12 +421,12 @@ def fit_answer_model(
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         value, slope = likelihood(start.like(flat), answers, log_p, truth, sharpen=sharpen)
-        off = flat - mean
+        off = flat if prior is None else flat - mean
         down = precision * off
-        prior = 0.5 * float(down @ off)
+        squares = 0.5 * float(down @ off)
         down -= slope.flat()
         down[-1] *= sharpen  # log_sharpness is the last one
-        return prior - value, down
+        return squares - value, down
 
     return start.like(
         minimise(objective, start.flat(), precision + start.curvature(answers), steps=steps, tolerance=TOLERANCE)
@@ -416,7 +445,7 @@ def likelihood(
 
     That by log_sharpness is left out where it is not asked for.
     """
-    slope, total = model.like(np.zeros_like(model.flat())), 0.0
+    slope, total = model.like(np.zeros(sum(getattr(model, name).size for name in PRECISION))), 0.0
     for items, part in answers.parts:
         table = model.table(part)
         q = table.log_p_of_items(part)
@@ -449,8 +478,8 @@ def _sums(row: Ints, column: Ints, weight: Floats, shape: tuple[int, int]) -> cs
 
 
 def _bounded(logits: Floats) -> Floats:
-    """Return logits of which exp is neither infinite nor zero: a step that is too long has others."""
-    return np.clip(logits, -LARGE, LARGE)
+    """Make logits so that exp is neither infinite nor zero, in place: a step that is too long has others."""
+    return np.clip(logits, -LARGE, LARGE, out=logits)
 
 
 def only_known(log_q: Floats, truth: Ints | None) -> Floats:

@@ -75,17 +75,20 @@ def put_together(
     b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
     share = np.log(np.exp(log_f).mean(0)) if log_share is None else log_share
     log_e = log_p if misleading is None else misleading.pairs(log_p).reshape(len(log_p), k * k)
-    of_items, of_votes, power = answers.by_item @ log_e, answers.of_vote(log_e), tau * b
+    of_items, power, plain = answers.by_item @ log_e, tau * b, bool((b == 1).all())
+    lone = misleading is None and m.max(initial=0) <= 1  # no item has another vote
+    of_votes = log_e if lone else answers.of_vote(log_e)
 
-    def joint(items: slice | Ints, log_e: Floats, off: Floats) -> Floats:
+    def joint(items: slice | Ints, log_e: Floats, prior: Floats) -> Floats:
         """Return the logarithms of posteriors, up to a number for each, of items whose answers say this."""
         log_e = log_e if misleading is None else misleading.of_truth(log_e.reshape(-1, k, k))
-        return only_known(log_e + log_f[items] + off[items] * share, None if truth is None else truth[items])
+        return only_known(log_e + prior[items], None if truth is None else truth[items])
 
+    prior = log_f if plain else log_f + (b - 1) * share
     q, best, spread = np.empty((n, k)), np.empty(n), np.empty(n)
-    sure = q if (b == 1).all() else np.empty((n, k))  # where each vote counts in full
+    sure = q if plain else np.empty((n, k))  # where each vote counts in full
     for part in in_parts(n, log_e.shape[1]):
-        z = joint(part, power[part] * of_items[part], b - 1)
+        z = joint(part, power[part] * of_items[part], prior)
         z -= z.max(1, keepdims=True)
         e = np.exp(z)
         best[part] = 1 / e.sum(1)
@@ -93,13 +96,14 @@ def put_together(
         z *= CAUTION
         spread[part] = np.exp(z, out=z).sum(1)
         if sure is not q:
-            sure[part] = softmax(joint(part, tau * of_items[part], np.zeros((n, 1))))[1]
+            sure[part] = softmax(joint(part, tau * of_items[part], log_f))[1]
     quality, unaided = np.empty(len(item)), np.empty(len(item))
     for part in in_parts(len(item), log_e.shape[1]):
         at = item[part]
-        others, own = of_items[at] - of_votes[part], OWN_WEIGHT * log_e[part]
+        others = np.zeros(1) if lone else power[at] * (of_items[at] - of_votes[part])
+        own = OWN_WEIGHT * power[at] * log_e[part]
         for found, each in ((unaided, others), (quality, others + own)):
-            _, e, total = exponentials(joint(at, power[at] * each, b - 1))
+            _, e, total = exponentials(joint(at, each, prior))
             found[part] = e[np.arange(len(at)), said[part]] / total
     full = q[item, said]
     stated = np.stack([(full / best[item]) ** CAUTION / spread[item], sure[item, said]])

@@ -44,6 +44,8 @@ class Scored:
         pairs = np.unique(self.item * len(self.probabilities) + self.input)
         item, chosen = np.divmod(pairs, len(self.probabilities))
         first = np.flatnonzero(np.diff(item, prepend=-1))
+        if len(first) == len(item):  # one input each
+            return self.probabilities[chosen].astype(np.float64)
         sums: NDArray[np.float64] = np.add.reduceat(self.probabilities[chosen].astype(np.float64), first)
         return sums / np.diff(first, append=len(item))[:, None]
 
