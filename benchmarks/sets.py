@@ -210,7 +210,7 @@ def real():
     crowd, names = crowd_of_images()
     for name in ("pidual", "pidual, each class alone", "majority of each class", "cleanlab multi-label"):
         started = time.process_time()
-        quality, listed, _ = METHODS[name](crowd)
+        quality, listed, results = METHODS[name](crowd)
         scores = listing(crowd, quality, listed) | {"processor_seconds": round(time.process_time() - started, 1)}
         each = {
             str(tag): round(roc_auc_score(crowd.wrong[:, at], -rankdata(quality[:, at])), 3)
@@ -218,7 +218,16 @@ def real():
         }
         scores = {key: round(value, 3) for key, value in scores.items()}
         means = {"mean_auc": round(float(np.mean([*each.values()])), 3), "by_class": each}
-        yield {"part": "crowd", "method": name, **scores, **means}
+        yield {"part": "crowd", "method": name, **scores, **means, **stated(results)}
+
+
+def stated(results):
+    """What a run states about its list."""
+    if not hasattr(results, "summary"):
+        return {}
+    found, verdict = results.summary.detection, results.summary.verdict.status
+    ends = [round(float(each), 3) for each in (found.expected_precision, found.precision_low, found.precision_high)]
+    return {"stated_precision": ends, "verdict": verdict}
 
 
 # --- many classes ---

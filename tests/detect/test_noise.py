@@ -80,6 +80,18 @@ def test_an_answer_counts_in_full_for_the_precision_of_the_list_if_its_item_has_
     assert [point.expected_wrong for point in found.curve] == pytest.approx([0.9, 1.5, 2.1, 2.2])
 
 
+def test_a_list_of_sets_may_be_right_where_many_other_answers_say_the_same():
+    quality = np.tile([0.1, 0.2, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.9], 50)
+    given, item = [0, 0, 1, 1, 0, 1, 1, 1, 1], np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])  # one other of three says 0 0 ..
+    made = predictions_of(quality, np.tile(given, 50), ["no dog", "dog"], quality < 0.5)
+    made = Predictions(
+        made.frame.assign(item=pd.Categorical((item + 3 * np.arange(50)[:, None]).ravel())), made.classes
+    )
+    found = [expected_findings(made, quality, quality, of_sets=of_sets) for of_sets in (False, True)]
+    assert found[0].expected_precision == found[1].expected_precision == pytest.approx((0.9 + 0.8 + 0.9) / 3)
+    assert found[0].precision_low - found[1].precision_low == pytest.approx((0.9 + 0.8) / 3)
+
+
 def test_a_list_of_nothing_has_no_precision():
     quality = np.full(4, 0.9, np.float32)
     found = expected_findings(predictions_of(quality, [0, 1, 0, 1], ["a", "b"], quality < 0.5), quality, quality)

@@ -194,6 +194,9 @@ def test_a_list_that_is_mostly_right_is_doubtful():
     assert "60% are expected to be (30% to 70%)" in verdict.find_low_precision(found)
     assert verdict.find_low_precision(replace(found, precision_low=0.37)) is None
     assert verdict.find_low_precision(Detection(None, None, None, [], [])) is None
+    of_sets = replace(found, precision_low=0.5)
+    assert verdict.find_low_precision(of_sets) is None
+    assert "understand a class in different ways" in verdict.find_low_precision(of_sets, of_sets=True)
 
 
 def test_a_noise_network_that_answers_the_class_frequencies_is_named():

@@ -46,6 +46,15 @@ def is_wrong(frame, true):
     return (frame["given_label"].cat.codes.to_numpy() % 2 == 1) != true[item, tag]
 
 
+def is_shared(predictions):
+    """Whether a third of the other answers to its item say what each answer says."""
+    frame = predictions.frame
+    same, n = (
+        frame.groupby(by, observed=True)["label_quality"].transform("size") for by in (["item", "given_label"], "item")
+    )
+    return ((n > 1) & (3 * (same - 1) >= n - 1)).to_numpy()
+
+
 def test_wrong_and_missing_labels_are_listed(fitted):
     run, true, said = fitted
     predictions = run.predictions
@@ -53,6 +62,10 @@ def test_wrong_and_missing_labels_are_listed(fitted):
     n_wrong = (said != np.repeat(true, 3, axis=0)).sum()
     assert (wrong & listed).sum() > 0.85 * listed.sum()
     assert (wrong & listed).sum() > 0.8 * n_wrong
+    stated = run.summary.detection
+    assert stated.precision_low < (wrong & listed).sum() / listed.sum() < stated.precision_high
+    shared = is_shared(predictions)
+    assert stated.precision_low < stated.expected_precision - 0.8 * shared[listed].mean()
     issues = predictions.issues()
     missing = issues["given_label"].astype(str).str.startswith("no ")
     assert issues["reason"][missing].str.contains(r"It should have \w+ \(").mean() > 0.9
@@ -146,6 +159,8 @@ def test_what_cannot_be_done_with_sets_says_what_can(fitted, tmp_path):
     table, inputs, *_ = planted()
     with pytest.raises(UsageError, match="judged by the default, without a network"):
         fit_table(table, inputs, tmp_path / "r", FitOptions(network="mlp"))
+    with pytest.raises(UsageError, match="one class at a time"):
+        fit_table(table, inputs, tmp_path / "r", truth=np.zeros(len(table), np.int64))
     with pytest.raises(UsageError, match="keeps no classifier"):
         run.predict(inputs.array)
     with pytest.raises(UsageError, match="not fitted again with decisions"):

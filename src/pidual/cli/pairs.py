@@ -79,14 +79,8 @@ def pairs(
                 write_table(frame, out / f"{name}.csv")
         say(f"Tables: {', '.join(f'{out / name}.csv' for name in FILES if getattr(found, name) is not None)}")
     if as_json:
-        said = {
-            "n_issues": found.n_issues,
-            "n": n,
-            "verdict": found.verdict,
-            "noise": noise.to_json(),
-            "order_pull": pull,
-        }
-        click.echo(json.dumps({**said, "scores": found.scores.to_dict("records")}))
+        said = {"n_issues": found.n_issues, "n": n, "verdict": found.verdict, "noise": noise.to_json()}
+        click.echo(json.dumps({**said, "order_pull": pull, "scores": found.scores.to_dict("records")}))
     elif out is None:
         print_table(found.scores.round(4))
     if limit is not None and found.verdict == "failed":

@@ -30,6 +30,7 @@ def read_truth(path: Any, table: AnnotationTable) -> NDArray[np.int64]:
         nothing.
     `table`: the annotations. Items and classes that it does not have are errors, and so are two classes of one item.
     """
+    _refuse_sets(table)
     source = open_source(path)
     item, label = source.find("item", "task"), source.find("truth", "y", "label")
     if item is None or label is None:
@@ -82,11 +83,22 @@ def add_known(table: AnnotationTable, truth: NDArray[np.int64] | None = None) ->
 
     It is known by `truth` (N,), of the same codes, or else by the column `truth`, from any row of the item.
     """
+    if truth is not None or "truth" in table.frame:
+        _refuse_sets(table)
     if "truth" not in table.frame:
         return truth
     column = _spread(table, table.frame["truth"].cat.codes.to_numpy())
     found = column if truth is None else np.where(truth >= 0, truth, column)
     return found if truth is not None or (found >= 0).any() else None
+
+
+def _refuse_sets(table: AnnotationTable) -> None:
+    """Refuse known classes of sets of labels."""
+    if table.sets is not None:
+        raise UsageError(
+            "Known classes are not used for sets of labels: leave --truth out, or fit one class at a time, from a "
+            "column of yes and no, with --truth."
+        )
 
 
 def _spread(table: AnnotationTable, said: NDArray[np.integer[Any]]) -> NDArray[np.int64]:

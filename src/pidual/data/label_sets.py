@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.sparse import csc_matrix
+from scipy.sparse import csc_matrix, hstack
 
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import quoted
@@ -62,7 +62,9 @@ class LabelSets:
 
     def answers(self, label: int) -> Ints:
         """Return whether each answer has a class (N,), as 0 or 1."""
-        return _column(self.said, label)
+        found = np.zeros(self.said.shape[0], np.int64)
+        found[self.said.indices[self.said.indptr[label] : self.said.indptr[label + 1]]] = 1
+        return found
 
     def long_frame(self, frame: pd.DataFrame, rows: Ints, label: Ints) -> pd.DataFrame:
         """Return a row for each of these answers and classes, in order, of the frame of a table."""
@@ -269,22 +271,9 @@ def _signs(source: Source, columns: list[str]) -> tuple[csc_matrix, NDArray[np.b
     if (gaps := np.flatnonzero(some & ~missing)).size:
         name = columns[int(np.argmax([column[gaps[0]] for column in lost]))]
         raise DataError(f"{source.place(int(gaps[0]))}, column {quoted(name)} is empty; write 0 or 1.")
-    return csc_matrix(_stacked(parts)), missing
-
-
-def _stacked(parts: list[csc_matrix]) -> Any:
-    from scipy.sparse import hstack
-
-    return hstack(parts, format="csc", dtype=bool)
+    return csc_matrix(hstack(parts, dtype=bool)), missing
 
 
 def _matrix(row: Any, column: Any, n: int, k: int) -> csc_matrix:
     """Return which rows (n) have which columns (k)."""
-    found = csc_matrix((np.ones(len(row), np.int32), (row, column)), (n, k))
-    return csc_matrix(found > 0)
-
-
-def _column(matrix: csc_matrix, label: int) -> Ints:
-    found = np.zeros(matrix.shape[0], np.int64)
-    found[matrix.indices[matrix.indptr[label] : matrix.indptr[label + 1]]] = 1
-    return found
+    return csc_matrix(csc_matrix((np.ones(len(row), np.int32), (row, column)), (n, k)) > 0)

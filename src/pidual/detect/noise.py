@@ -22,6 +22,7 @@ from ..run.records.summary import ClassFindings, Detection, Findings, Rate
 Floats = npt.NDArray[np.float64]
 
 POINTS = 40  # of the curve
+SHARED = 1 / 3  # of the other answers to an item, from which on they share a label of a set
 
 
 def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> Rate:
@@ -43,8 +44,14 @@ def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLik
     return Rate(rate, max(0.0, low), min(1.0, high))
 
 
-def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike) -> Detection:
-    """Estimate what looking at the issues, or at the n most suspicious labels, will find."""
+def expected_findings(
+    predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike, *, of_sets: bool = False
+) -> Detection:
+    """Estimate what looking at the issues, or at the n most suspicious labels, will find.
+
+    `of_sets`: the labels are those of sets. Whether a class that some tick and others do not is missed by these or
+    ticked in error by those cannot be seen in answers: at the least, no issue is wrong that many others share.
+    """
     found, quality = predictions.is_issue, predictions.label_quality.astype(np.float64)
     alone = np.bincount(predictions.item)[predictions.item] == 1
     listed_wrong = 1 - np.where(alone, quality, np.asarray(full, np.float64))
@@ -54,10 +61,22 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
         per_item = np.bincount(predictions.item[found])
         error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) * np.square(per_item).sum())) / per_item.sum()
         ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
+        if of_sets:
+            ends.append(float((listed_wrong * ~_shared(predictions))[found].mean()))
         low, high = max(0.0, min(precision, *ends) - error), min(1.0, max(precision, *ends) + error)
     curve = _findings_curve(listed_wrong[np.lexsort([quality, ~found])])
     classes = _findings_by_class(predictions.given, found, 1 - quality, predictions.classes)
     return Detection(precision, low, high, curve, classes)
+
+
+def _shared(predictions: Predictions) -> npt.NDArray[np.bool_]:
+    """Return which labels SHARED of the other answers to their item have, too."""
+    item, given = predictions.item, predictions.given
+    _, of, n = np.unique(
+        item.astype(np.int64) * len(predictions.classes) + given, return_inverse=True, return_counts=True
+    )
+    others = np.bincount(item)[item] - 1
+    return np.asarray((others > 0) & (n[of] - 1 >= SHARED * others))
 
 
 def _findings_curve(wrong: Floats) -> list[Findings]:

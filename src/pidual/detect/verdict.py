@@ -36,6 +36,7 @@ NO_ANSWER = ["unsure", "not sure", "dont know", "do not know", "cannot tell", "c
 NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
+SURE_HITS_OF_SETS = 0.55  # of sets, where that end leaves out labels that many answers share
 MANY_CLASSES, CLASS_ITEMS = 32, 10  # classes, and items for each of more, that inputs need to tell them apart
 HALF_WRONG = 0.45  # share of single answers that look wrong
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
@@ -211,15 +212,17 @@ def find_no_answer(predictions: Predictions) -> str | None:
     return None
 
 
-def find_low_precision(findings: Detection) -> str | None:
+def find_low_precision(findings: Detection, *, of_sets: bool = False) -> str | None:
     """Warn if most of the list may be right labels."""
     low = findings.precision_low
-    if low is None or low >= SURE_HITS:
+    if low is None or low >= (SURE_HITS_OF_SETS if of_sets else SURE_HITS):
         return None
-    return (
+    text = (
         f"Of the labels that look wrong, {findings.expected_precision:.0%} are expected to be "
         f"({low:.0%} to {findings.precision_high:.0%}): many of them may be right."
     )
+    why = "Many other answers share them: people may understand a class in different ways, which answers cannot show."
+    return f"{text} {why}" if of_sets else text
 
 
 def find_half_wrong(rate: float, answers_per_item: float) -> str | None:

@@ -76,7 +76,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     together = job.together if rows is None else job.together[rows]
     gold = None if answers.gold is None else answers.gold.estimates
     noise = noise_rate(together, scores.quality, scores.stated) if gold is None else gold.noise
-    findings = expected_findings(counted, scores.full, scores.unaided)
+    findings = expected_findings(counted, scores.full, scores.unaided, of_sets=job.left_out is not None)
     consensus = _describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)), gold)
     found = _find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus, gold)
     truth = posteriors.label[group_of_rows(job.rows.groups)]
@@ -185,7 +185,7 @@ def _find_verdict(
             verdict.find_no_answer(predictions),
             verdict.find_spellings(predictions)
             or (verdict.find_whole_class(findings) if job.left_out is None else None),
-            verdict.find_low_precision(findings),
+            verdict.find_low_precision(findings, of_sets=job.left_out is not None),
             verdict.find_contradiction(disagrees, noise.rate, per_item),
             verdict.find_half_wrong(noise.rate, per_item) if gold is None else None,
             verdict.find_unsure_consensus(consensus, of_sets=job.left_out is not None) if gold is None else None,

@@ -151,10 +151,10 @@ def prepare(
     n_train, n_answers, n_items = joined.count_trained(table)
     name = _choose_network(inputs, options, in_shape, module)
     trains = name not in WITHOUT_TRAINING
-    if table.sets is not None and (trains or truth is not None or options.method != "latent_truth"):
+    if table.sets is not None and (trains or options.method != "latent_truth"):
         raise UsageError(
-            "Sets of labels are judged by the default, without a network to train and without known classes: give "
-            "vectors (embeddings of images), probabilities or no inputs, and leave --method, --network and --truth out."
+            "Sets of labels are judged by the default, without a network to train: give vectors (embeddings of "
+            "images), probabilities or no inputs, and leave --method and --network out."
         )
     if trains:
         training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
