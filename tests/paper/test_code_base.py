@@ -1,6 +1,7 @@
 """Training as the code base does that the paper was built on: Keras's conventions, scaled rates, whole batches."""
 
 import itertools
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from pidual.learn.engine import Interrupted, Session, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.fit import make_optimizers
 from pidual.learn.methods import CE, TRAM, PiDual
-from pidual.learn.nets import MLP, SmallCNN
+from pidual.learn.nets import MLP, PILinear, SmallCNN
 from pidual.paper.recipes import CIFAR, CIFAR_CODEBASE, IMAGENET, IMAGENET_CODEBASE
 from pidual.paper.runs import CodeBaseTraining
 
@@ -84,7 +85,7 @@ def test_rules_of_the_code_base_with_a_pi_tower(pi_weight_decay):
 
 
 def test_the_rate_can_grow_with_the_batch(monkeypatch):
-    monkeypatch.setattr("pidual.learn.nets.mlp.SPARSE_ABOVE", 10)
+    monkeypatch.setattr(sys.modules[PILinear.__module__], "SPARSE_ABOVE", 10)
     method = PiDual(nn.Linear(3, 2), Spec(10, 2, (50,), 0), width=4, random_pi=0)
 
     def rates(**training):

@@ -1,4 +1,5 @@
 import itertools
+import sys
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ from pidual.learn.engine.batches import Batches
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.fit import weights
 from pidual.learn.methods import CE, PiDual, PiDualPlus
-from pidual.learn.nets import MLP, SmallCNN
+from pidual.learn.nets import MLP, PILinear, SmallCNN
 from pidual.run.records.config import Position
 
 
@@ -315,7 +316,7 @@ def test_a_scan_can_see_the_views_of_training():
 
 
 def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.learn.nets.mlp.SPARSE_ABOVE", 10)
+    monkeypatch.setattr(sys.modules[PILinear.__module__], "SPARSE_ABOVE", 10)
     whole = fit(build(rows), rows, rows, TRAINING)
     assert whole.method.shared.sparse
     counter = itertools.count(1)

@@ -1,3 +1,5 @@
+import sys
+
 import torch
 from torch import nn
 
@@ -5,10 +7,11 @@ from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Training
 from pidual.learn.engine.fit import clip_gradients, make_optimizers
 from pidual.learn.methods import PiDual
+from pidual.learn.nets import PILinear
 
 
 def sparse_method(monkeypatch):
-    monkeypatch.setattr("pidual.learn.nets.mlp.SPARSE_ABOVE", 10)
+    monkeypatch.setattr(sys.modules[PILinear.__module__], "SPARSE_ABOVE", 10)
     return PiDual(nn.Linear(3, 2), Spec(10, 2, (50,), 0), width=4, random_pi=0)
 
 
