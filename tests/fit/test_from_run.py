@@ -180,6 +180,10 @@ def test_a_run_with_a_truth_file_keeps_what_it_was_told(folder):
     assert Run.open("told-2").config.data.n_known_items == 6
     assert run_cli(["fit", "--from", "told-2", "-q"])[0] == 0
     assert Run.open("told-3").config.data.n_known_items == 6
+    pd.read_csv("labels.csv").drop_duplicates("item")[["item", "y"]].tail(9).to_csv("more.csv", index=False)
+    assert run_cli(["fit", "--from", "told-3", "--truth", "more.csv", "-q"])[0] == 0
+    told = Run.open("told-4")
+    assert (told.config.data.n_known_items, told.config.source.truth) == (10, "more.csv")
 
 
 @pytest.mark.parametrize("words", [["--x", "x.npy"], ["--no-x"], ["--probs", "p.npy"]])
@@ -252,7 +256,6 @@ def test_other_data_is_refused(folder):
         "Error: --pi is that of the run with --from; leave it out.\n"
     )
     assert "TABLE is missing" in run_cli(["fit"])[2]
-    assert "--truth and --from" in run_cli(["fit", "--from", "run", "--truth", "labels.csv"])[2]
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,6 @@ def fit(
     """
     if table is None and from_run is None:
         raise UsageError("TABLE is missing; give an annotation table, or a run to fit again with --from.")
-    if truth and from_run:
-        raise UsageError("--truth and --from cannot be used together; give one of them.")
     before = None
     if from_run is not None:
         from ..api.run import Run

@@ -84,6 +84,7 @@ def _list_gold(run: "Run", n: int, out: Path | None) -> None:
     """List items to have checked, and say what to expect of them and how to go on."""
     from ..detect.gold import LEAST_GOLD
     from ..detect.next_gold import expected_widths, known_items
+    from ..run.decisions import read_decisions
 
     listed = run.next_gold(n)
     put_table(listed, out)
@@ -100,7 +101,9 @@ def _list_gold(run: "Run", n: int, out: Path | None) -> None:
     source, file = run.config.source, "FILE" if out is None else shlex.quote(str(out))
     merge = f", with the rows of {source.truth} in {file}, too" if source.truth else ""
     fit = "pidual fit ..."
-    if source.command is not None and source.before is None:
+    if len(read_decisions(run)):
+        fit = f"pidual fit --from {shlex.quote(str(run.path))}"
+    elif source.command is not None and source.before is None:
         command = re.sub(r""" --(out|truth)[ =]('[^']*'|"[^"]*"|\S)+""", "", source.command)
         fit = f"{command} --out {shlex.quote(str(next_name(run.path)))}"
     say(f"Then{merge}: {fit} --truth {file}")

@@ -38,7 +38,8 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
     """Return the class of each annotation's item if known, else -1 (N,): decided on, or known to the run before.
 
     `table`: the one that it was made from.
-    `truth` (N,): what else is known, as `read_truth` reads it; decisions of reviewers count more.
+    `truth` (N,): what else is known, as `read_truth` reads it, in place of the file that the run before used; decisions
+        of reviewers count more.
     """
     if table.sets is not None:
         raise UsageError("Sets of labels are not fitted again with decisions; `pidual export` writes what was decided.")
@@ -111,7 +112,7 @@ def begin_again(run: RunFiles, job: Job, source: Source) -> Source:
         before=str(run.path),
         warm_start=job.start is not None,
         decided_until=reviews["at"].max().isoformat() if len(reviews) else source.decided_until,
-        truth=run.config.source.truth or source.truth,
+        truth=source.truth or run.config.source.truth,
     )
 
 
