@@ -160,7 +160,7 @@ AUGMENTATION = {"crop_pad": 4, "flip": True}
 SIZES: tuple[dict[str, Any], ...] = (
     {"below": 1_000, "epochs": 60, "batch_size": 16, "weight_decay": 1e-2, "random_pi": 0},
     {"below": 10_000, "epochs": 30, "batch_size": 32, "weight_decay": 3e-3, "random_pi": 0},
-    {"below": 100_000, "epochs": 30, "batch_size": 128, "weight_decay": 1e-3, "random_pi": 8},
+    {"below": 100_000, "epochs": 30, "batch_size": 128, "weight_decay": 1e-3, "random_pi": 0},
     {"below": 1_000_000, "epochs": 10, "batch_size": 512, "weight_decay": 1e-4, "random_pi": 8},
     {"below": float("inf"), "epochs": 4, "batch_size": 1024, "weight_decay": 1e-4, "random_pi": 8},
 )
