@@ -176,7 +176,7 @@ def _find_verdict(
     return Verdict.of(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
-            describe_contradiction(gold),
+            describe_contradiction(gold) if gold is not None and not gold.holds_accuracy else None,
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
             verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if learns_x else None,
@@ -238,11 +238,12 @@ def _find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) 
 
 def _find_closed_gate(job: Job, predictions: Predictions) -> list[str]:
     """Warn where PI has explained next to no label, so that Pi-DUAL has become cross-entropy."""
-    gate = None if predictions.gate is None else float(predictions.gate[job.train].mean())
-    if gate is None or gate >= CLOSED_GATE:
+    if predictions.gate is None or "noise_label" not in predictions.frame:  # another gate than Pi-DUAL's
+        return []
+    gate = float(predictions.gate[job.train].mean())
+    if gate >= CLOSED_GATE:
         return []
     return [
         f"PI explained hardly any label: the mean gate ended at {gate:.3f}, so this fit is nearly cross-entropy. If "
-        "more labels than that are wrong, a longer random PI (random_pi=64, or up to 256) may help on tens of "
-        "thousands of rows; on few it does harm."
+        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (on few rows that does harm)."
     ]
