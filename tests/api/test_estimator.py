@@ -642,7 +642,7 @@ def test_of_two_columns_that_say_who_the_usual_one_is_the_annotator(pi):
 # --- order of rows ---
 
 
-@pytest.mark.filterwarnings("ignore:.* repeat an answer of the same person")
+@pytest.mark.filterwarnings("ignore:.* repeat an answer of the same annotator")
 @pytest.mark.parametrize("which", ["y", "pi", "a column of pi"])
 def test_an_index_in_another_order_is_warned_of(X, y, pi, which):
     X, y, pi = pd.DataFrame(X, columns=list("abcde")), pd.Series(y), pi.set_axis(range(len(pi)))

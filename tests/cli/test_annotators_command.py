@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,28 @@ def test_each_judge_has_numbers_by_gold_with_intervals(folder):
     assert np.mean(inside) >= 0.85
     of_pass, of_fail = found[found["true_class"] == "pass"], found[found["true_class"] == "fail"]
     assert of_pass["sensitivity"].to_numpy() == pytest.approx(of_fail["specificity"].to_numpy(), abs=1e-3)
+
+
+def test_a_terminal_gets_a_short_table(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("pidual.cli.annotators.is_terminal", lambda stream: True)
+    first = folder[1].frame["judge"].min()
+    for options, names in (
+        (["--gold"], "annotator accuracy kappa true_class sensitivity specificity"),
+        (["--order", "order"], "annotator order_pairs order_agreement order_shift order_favours"),
+        ([], "annotator quality num_labelled num_issues worst_class worst_confusion harm"),
+    ):
+        code, out, err = run_cli(["annotators", folder[0] / "told", *options])
+        assert code == 0, err
+        header, *lines = out.splitlines()
+        assert {*header.split()} == {*names.split()}
+        assert len({line.index(line.split()[1], len(line.split()[0])) for line in lines}) == 1  # aligned
+        assert max(map(len, lines)) < 140
+        assert any(line.startswith(first) for line in lines)
+        code, out, _ = run_cli(["annotators", folder[0] / "told", *options, "--out", tmp_path / "all.csv"])
+        assert (code, out) == (0, "")
+        assert len((tmp_path / "all.csv").read_text().split("\n")[0].split(",")) >= 14
+    numbers = r"\d\.\d{3} \(\d\.\d{3} to \d\.\d{3}\)"
+    assert all(re.search(numbers, line) for line in lines)
 
 
 def test_without_gold_there_are_no_such_numbers(folder):

@@ -117,6 +117,65 @@ def test_fit_names_the_columns_that_may_be_pi(crowd_files):
     assert "not used" not in err
 
 
+def small_table(path, names, seed=0):
+    """90 items with three answers each by people who are right for four in five."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(rng.integers(0, len(names), 90), 3)
+    said = np.where(rng.random(270) < 0.8, truth, rng.integers(0, len(names), 270))
+    frame = pd.DataFrame({"item": np.repeat(np.arange(90), 3), "annotator": list("abc") * 90})
+    frame.assign(label=np.array(names)[said], y=np.array(names)[truth]).to_csv(path, index=False)
+    return frame.assign(label=np.array(names)[said])
+
+
+@pytest.mark.parametrize(
+    ("names", "scale"),
+    [
+        ("1 2 3 4 5", True),
+        ("-1 0 1", True),
+        ("1 2", False),
+        ("1 2 4", False),
+        ("0 1 2 3", False),
+        (" ".join(map(str, range(11))), True),
+        ("a b c", False),
+    ],
+)
+def test_fit_asks_whether_whole_numbers_are_a_scale(tmp_path, names, scale):
+    frame = small_table(tmp_path / "labels.csv", names.split())
+    err = fit(tmp_path, "--no-x", "--keep-going", x=None)[2]
+    words = f"labels are {names.split()[0]} to {names.split()[-1]}. If this is a scale, use --levels "
+    assert (f"{words}{names.replace(' ', ',')} --truth-classes LOW,HIGH." in err) == ("a scale" in err) == scale
+    frame.drop_duplicates("item").to_csv(tmp_path / "labels.csv", index=False)  # one answer each shows no scale
+    assert "a scale" not in fit(tmp_path, "--no-x", "--keep-going", "--force", x=None)[2]
+
+
+def test_fit_asks_for_the_item_of_a_wide_table(tmp_path):
+    frame = small_table(tmp_path / "long.csv", ["cat", "dog"])
+    wide = frame.pivot_table("label", "item", "annotator", aggfunc="first").add_prefix("dr_").reset_index(drop=True)
+    wide = wide.assign(slide=[f"S{row}" for row in range(90)], place=["here", "there"] * 45)
+    wide.to_csv(tmp_path / "labels.csv", index=False)
+    err = fit(tmp_path, "--no-x", "--annotators", "dr_*", x=None)[2]
+    assert "column slide differs in every row: is it the item? Then --item slide." in err
+    assert "not used: place. Name the columns" in err
+    err = fit(tmp_path, "--no-x", "--annotators", "dr_*", "--item", "slide", "--force", x=None)[2]
+    assert "is it the item" not in err
+
+
+def test_fit_counts_the_checked_items_that_the_consensus_is_right_for(tmp_path):
+    small_table(tmp_path / "all.csv", ["cat", "dog"])
+    frame = pd.read_csv(tmp_path / "all.csv")
+    frame.assign(y=frame["y"].where(frame["item"] < 25)).to_csv(tmp_path / "labels.csv", index=False)
+    of_some = " They only measure; as known classes (--truth) they correct all numbers."
+    for table, n, more in (("labels.csv", 25, of_some), ("all.csv", 90, "")):
+        code, out, err = fit(tmp_path, "--no-x", "--force", table=table, x=None)
+        assert code == 0, err
+        items = read_frame(tmp_path / "run" / "items.parquet")
+        y = frame.drop_duplicates("item").set_index("item")["y"]
+        right = items["consensus_label"].astype(str).to_numpy() == y[items["item"].astype(int)].to_numpy()
+        n_right = int(right[(items["item"].astype(int) < n).to_numpy()].sum())
+        assert f"Of {n} checked items the consensus is right for {n_right}.{more}" in out
+        assert ("--truth" in out) == bool(more)
+
+
 def test_fit_asks_whether_people_gave_the_labels(crowd_files):
     frame = pd.read_csv(crowd_files / "labels.csv").rename(columns={"annotator": "agent"})
     frame.to_csv(crowd_files / "labels.csv", index=False)

@@ -288,6 +288,23 @@ def test_thousands_are_no_decimals(tmp_path):
     assert column(tmp_path, "a;b\n999;0,5\n1,036;1,5\n", "b") == [0.5, 1.5]
 
 
+def test_points_between_thousands_where_commas_are_decimal(tmp_path):
+    """They are read in groups of three alone, and only in a column that shows both."""
+    cells, numbers = ["1.399,50", "2.000", "-12.345.678,5", "", "7,25"], [1399.5, 2000, -12345678.5, np.nan, 7.25]
+    rows = "".join(f"{number};{cell};1,5\n" for number, cell in enumerate(cells))
+    source = open_source(write(tmp_path, "t.csv", f"item;a;b\n{rows}"))
+    assert source.numeric_columns() == ["item", "a", "b"]
+    read = source.read(["b", "a"], numeric=["a", "b"])
+    np.testing.assert_array_equal(read["a"].to_numpy(), numbers)
+    np.testing.assert_array_equal(read["b"].to_numpy(), 1.5)
+    np.testing.assert_array_equal(values(source, "a", source.read(["a"])["a"]), numbers)
+    for wrong in ("1.39", "1.3995,5", "0.399,5", "1.399.5", "2.5"):
+        source = open_source(write(tmp_path, "t.csv", f"item;a;b\n{rows}9;{wrong};1,5\n"))
+        with pytest.raises(DataError, match=rf"line 7, column 'a': '{wrong}' is not a number"):
+            source.read(["a"], numeric=["a"])
+    assert column(tmp_path, "a;b\n1.399;0,5\n2.000;1,5\n") == [1.399, 2.0]  # nothing shows that these are thousands
+
+
 def test_a_few_points_do_not_turn_commas_off(tmp_path):
     assert column(tmp_path, "a;v;b\n1,5;2.0;0,1\n2,5;2.0;0,3\n") == [1.5, 2.5]
 

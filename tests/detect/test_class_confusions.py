@@ -80,6 +80,8 @@ def test_classes_that_most_confuse_both_ways():
     assert text.startswith(("cat and dog are confused both ways (", "dog and cat are confused both ways ("))
     assert "10 of 10 annotators" in text
     assert text.endswith("merge them, or define better what tells them apart.")
+    (of_two,) = advice(both_ways, k=2)
+    assert of_two.endswith("): define better what tells them apart.")  # merged, nothing would be left to tell apart
     (without,) = advice(both_ways, annotators=False)
     assert "annotators" not in without
 

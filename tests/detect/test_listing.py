@@ -42,6 +42,7 @@ def by_loops(predictions, choice):
     rows = [row for row in rows if not choice.classes or row["given_label"] in choice.classes]
     rows = [row for row in rows if not choice.annotators or row["annotator"] in choice.annotators]
     rows = sorted(rows, key=lambda row: (row["label_quality"], row["row"]))
+    rows = [row for row in rows if row["rests_on_own_answer"]] if choice.resting else rows
     if choice.budget is not None:
         return [row["row"] for row in rows[: choice.budget]]
     if choice.per_class is not None:
@@ -56,7 +57,7 @@ def by_loops(predictions, choice):
     if choice.cutoff is not None:
         rows = [row for row in rows if row["label_quality"] < choice.cutoff]
         return [row["row"] for row in rows]
-    return [row["row"] for row in rows if row["rests_on_own_answer" if choice.resting else "is_label_issue"]]
+    return [row["row"] for row in rows if choice.resting or row["is_label_issue"]]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def by_loops(predictions, choice):
         Choice(classes=("owl", "cat"), annotators=("bob",), budget=5),
         Choice(annotators=("ann",), cutoff=0.4),
         Choice(resting=True),
+        Choice(resting=True, budget=2),
     ],
 )
 def test_what_is_listed(choice):
@@ -95,7 +97,7 @@ def test_every_row_listed_has_its_reason_and_the_verdict_it_had():
     ("options", "words"),
     [
         ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both choose what to list"),
-        ({"budget": 3, "resting": True}, "budget and resting both choose what to list"),
+        ({"cutoff": 0.3, "resting": True}, "cutoff and resting both choose what to list"),
         ({"budget": -1}, "The budget -1 is negative"),
         ({"cutoff": 20}, "The cut-off 20 is not between 0 and 1"),
         ({"cutoff": "lots"}, "The cut-off 'lots' is not between 0 and 1"),

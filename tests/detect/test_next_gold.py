@@ -63,7 +63,7 @@ def test_the_file_is_taken_back_and_items_known_or_decided_on_are_left_out(folde
     assert "\n'=item" in Path("to check.csv").read_text()  # no formula
     asked, expected, then = err.splitlines()
     assert asked.startswith("30 of 60 items")
-    assert expected.startswith("With 30 items of known class, expect 95% intervals of about ±")
+    assert expected.startswith("With 30 checked items, expect 95% intervals of about ±")
     for name in ("wrong labels", "the consensus", "'0'", "'1'", "'2'"):
         assert name in expected
     listed = pd.read_csv("to check.csv", dtype="str")
@@ -88,7 +88,7 @@ def test_the_file_is_taken_back_and_items_known_or_decided_on_are_left_out(folde
     store.close()
     assert set(run.next_gold(100)["item"].astype(str)) == set(rest[1:])
     _, _, err = run_cli(["next", "texts-2", "--gold", "5"])
-    assert "With 31 items of known class" in err  # "cannot tell" makes no class known
+    assert "With 31 checked items" in err  # "cannot tell" makes no class known
     then = "Then, with the rows of to check.csv in FILE, too: pidual fit --from texts-2 --truth FILE"
     assert err.splitlines()[-1] == then  # so that what was decided counts as well
 

@@ -3,8 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from pidual.detect.sentences import describe_decisions, describe_expected, describe_precision, whole_percent
-from pidual.run.records.summary import Detection, FromRun
+from pidual.detect.sentences import (
+    describe_contradiction,
+    describe_decisions,
+    describe_direction,
+    describe_expected,
+    describe_gold,
+    describe_precision,
+    whole_percent,
+)
+from pidual.run.records.summary import Detection, FromRun, GoldEstimates, PIDirection, Rate
 
 
 def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
@@ -43,3 +51,25 @@ def test_decisions_that_were_used_in_words(n, text):
     assert describe_decisions(about) == [
         f"{text}, 0 of which nobody looked at; labels that look wrong 5 -> 4, estimated noise 20.0% -> 10.0%."
     ]
+
+
+def test_what_checked_items_say_and_what_they_contradict():
+    accuracy, noise = Rate(0.95, 0.91, 0.98), Rate(0.232, 0.212, 0.254)
+    found = GoldEstimates(
+        100, 1.0, 2.0, noise, accuracy, [], stated_noise=0.259, stated_accuracy=0.94, contradicted=True
+    )
+    assert describe_gold(found) == [
+        "By your 100 checked items the consensus is right for 95.0% (91.0% to 98.0%) of the others; before: 94.0%.",
+        "Of the labels, 23.2% (21.2% to 25.4%) are wrong; before: 25.9%.",
+    ]
+    said = "By your 100 checked items the share of wrong labels is 23.2% (21.2% to 25.4%), not 25.9% as stated before"
+    assert describe_contradiction(found) == f"{said}; all numbers here follow them."
+    assert found.holds_accuracy
+    assert not replace(found, stated_accuracy=0.99).holds_accuracy
+    assert describe_contradiction(replace(found, contradicted=False)) is None
+
+
+@pytest.mark.parametrize(("difference", "words"), [(0.0104, "1 point more"), (0.0204, "2 points more")])
+def test_one_point_is_no_points(difference, words):
+    found = PIDirection("tool", "web", "phone", "cat", difference, 0.001, 0.03, 0, True)
+    assert f"'cat' {words} often than their items deserve" in describe_direction(found)

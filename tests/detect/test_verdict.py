@@ -118,8 +118,9 @@ def test_held_out_labels_contradict(share, rate, answers, found):
 def test_a_consensus_that_is_open_too_often_is_doubtful():
     found = Consensus(accuracy=0.879, low=0.5, high=0.95, votes=1.66, answers=3.0)
     assert verdict.find_unsure_consensus(found).startswith(
-        "Counted as 1.7 votes an item, the answers leave the consensus right for 88%; mistakes that answers share"
+        "By the answers alone the consensus is right for about 88% of the items; mistakes that answers share"
     )
+    assert "88% of the pairs of item and class;" in verdict.find_unsure_consensus(found, of_sets=True)
     assert verdict.find_unsure_consensus(replace(found, accuracy=0.88)) is None
 
 
@@ -190,9 +191,10 @@ def test_a_run_with_two_spellings_of_a_class_is_doubtful(spellings, status):
 
 
 def test_a_list_that_is_mostly_right_is_doubtful():
-    found = Detection(0.6, 0.3, 0.7, [], [])
+    found = Detection(0.6, 0.3, 0.7, [], [ClassFindings("ok", 90, 3, 2.0), ClassFindings("fraud", 10, 2, 1.0)])
     assert "60% are expected to be (30% to 70%)" in verdict.find_low_precision(found)
     assert verdict.find_low_precision(replace(found, precision_low=0.37)) is None
+    assert verdict.find_low_precision(replace(found, classes=found.classes[:1])) is None  # three labels prove nothing
     assert verdict.find_low_precision(Detection(None, None, None, [], [])) is None
     of_sets = replace(found, precision_low=0.5)
     assert verdict.find_low_precision(of_sets) is None

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from contract import spec_of
+from scipy.stats import beta
 
 from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
@@ -143,6 +144,11 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
     assert (frame["label_quality"] <= in_full + 1e-5).mean() > 0.8  # most speak for themselves, half as much
     assert np.corrcoef(frame["label_quality"], in_full)[0, 1] > 0.9
     assert results.summary.noise.low <= results.summary.noise.rate <= results.summary.noise.high
+    consensus = results.summary.consensus
+    assert consensus.accuracy == pytest.approx(items["consensus_quality"].mean(), abs=1e-6)
+    by_chance = beta(300 * consensus.accuracy, 300 * (1 - consensus.accuracy)).ppf([0.025, 0.975])
+    assert consensus.low < by_chance[0] + 0.01  # 300 items may be others
+    assert consensus.high > by_chance[1] - 0.01
     if method != "latent_truth":
         monkeypatch.setattr(
             "pidual.fit.predict.KEPT_NUMBERS", 600

@@ -122,7 +122,7 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     assert 0.5 < told.accuracy.low <= told.accuracy.rate <= told.accuracy.high
     assert about.calibration == told
     assert run.calibration == run.summary.gold  # it was told all there is
-    assert f"{len(decided)} items of known class say: the consensus is right for " in out
+    assert f"By your {len(decided)} checked items the consensus is right for " in out
     assert f"By decisions on {len(decided)} items: " in out
     code, out, err = run_cli(["detect", "run", "--cutoff", "reviewed"])
     assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told.cutoff).sum())

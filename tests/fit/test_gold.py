@@ -114,9 +114,27 @@ def test_what_gold_contradicts_is_said_first():
     assert found.gold.stated_accuracy > found.gold.accuracy.high
     assert found.gold.accuracy.low <= 1 - shared[100:].mean() <= found.gold.accuracy.high
     first = found.verdict.reasons[0]
-    assert first.startswith("By 100 items of known class, the consensus is right for")
-    assert f"not the {found.gold.stated_accuracy:.1%}" in first
+    assert first.startswith("By your 100 checked items the consensus is right for")
+    assert f"not {found.gold.stated_accuracy:.1%} as stated before" in first
     assert found.verdict.status == "doubtful"
+
+
+def test_noise_that_gold_contradicts_is_said_first_and_is_no_doubt(tmp_path):
+    panel = make_judges(n_items=150, n_judges=6, n_gold=75, seed=2)
+    frame = frame_of(panel)
+    frame.assign(truth=gold_of(panel, frame)).to_csv(tmp_path / "labels.csv", index=False)
+    words = ["--no-x", "--pi", ",".join(PI), "--quiet", "--keep-ids", "--out", tmp_path / "run"]
+    code, out, err = run_cli(["fit", tmp_path / "labels.csv", *words])
+    assert code == 0, err
+    summary = Run.open(tmp_path / "run").summary
+    gold, noise = summary.gold, summary.gold.noise
+    assert not noise.low <= gold.stated_noise <= noise.high
+    assert gold.accuracy.low <= gold.stated_accuracy <= gold.accuracy.high
+    assert summary.verdict.status == "ok"
+    said = f"By your 75 checked items the share of wrong labels is {noise.rate:.1%} ("
+    assert out.startswith(said)
+    assert f"not {gold.stated_noise:.1%} as stated before; all numbers here follow them." in out.splitlines()[0]
+    assert said in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_any_source_of_gold_gives_the_same_numbers(tmp_path, monkeypatch):
@@ -130,7 +148,7 @@ def test_any_source_of_gold_gives_the_same_numbers(tmp_path, monkeypatch):
     for table, out, more in (("labels.csv", "file", ["--truth", "gold.csv"]), ("with_truth.csv", "column", [])):
         code, said, err = run_cli(["fit", table, *words, *more, "--out", out])
         assert code == 0, err
-        assert "40 items of known class say: the consensus is right for " in said
+        assert "By your 40 checked items the consensus is right for " in said
         assert "Shares of the items by class: fail " in said
     runs = [Run.open(name) for name in ("file", "column")]
     codes = [["fail", "pass"].index(each) if isinstance(each, str) else -1 for each in gold_of(panel, frame)]
@@ -185,7 +203,7 @@ def test_too_few_items_say_how_many_are_missing():
     frame = frame_of(panel)
     found = judge(frame, pi=PI, truth=panel.gold).summary
     assert found.gold is None
-    assert "12 items of known class; with 8 more they correct what is stated of all." in found.warnings
+    assert "12 checked items; with 8 more they correct what is stated of all." in found.warnings
 
 
 def test_a_classifier_learns_from_gold():

@@ -161,13 +161,18 @@ def test_pi_that_points_to_single_rows_is_told(tmp_path):
     assert told in Run(tmp_path / "all").summary.warnings[-1]
 
 
-def test_a_gate_that_ends_closed_is_named(data, tmp_path):
+def test_a_gate_that_ends_closed_is_named(data, tmp_path, monkeypatch):
     table, inputs = data
     words = "PI explained hardly any label: the mean gate ended at 0.0"
     for gate_bias, closed in ((-8.0, True), (0.0, False)):
         options = replace(QUICK, options={**QUICK.options, "gate_bias": gate_bias, "lr": 1e-3})
         run = fit_table(table, inputs, tmp_path / str(gate_bias), options)
         assert any(text.startswith(words) for text in run.summary.warnings) == closed
+        assert any("If you expect more than 0.0% wrong labels, try" in each for each in run.summary.warnings) == closed
+    monkeypatch.setattr("pidual.fit.judge.CLOSED_GATE", 2.0)  # the default's gate is another one, without random PI
+    default = fit_table(table, inputs, tmp_path / "default", FitOptions())
+    assert default.predictions.gate.mean() < 2
+    assert not any("hardly any label" in text for text in default.summary.warnings)
 
 
 # --- splits ---

@@ -50,8 +50,8 @@ def test_copies_change_nothing_that_is_stated(crowd, plain, share):
     found = judged(pd.concat([frame, some, some, some]), p)
     n, more = len(frame), 3 * len(some)
     assert found.summary.warnings[0] == (
-        f"{more} of {n + more} rows repeat an answer of the same person to the same item; together they count as one "
-        "answer."
+        f"{more} of {n + more} rows repeat an answer of the same annotator to the same item; together they count "
+        "as one answer."
     )
     for name in ("rate", "low", "high"):
         assert getattr(found.summary.noise, name) == pytest.approx(getattr(plain.summary.noise, name), abs=0.01)

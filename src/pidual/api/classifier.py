@@ -116,8 +116,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X : array or DataFrame of shape (N, D), or array (N, C, H, W)
             Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item. It
             may be a table of polars, DuckDB or Arrow, and so may y (a column of one) and pi.
-            Of shape (N, D), values may be missing (NaN), except with a `module`: the median stands for them, and the
-            network is told where. Then they may be missing in the same columns for prediction.
+            Of shape (N, D), values may be missing (NaN), except with a `module`: the median stands for them, and
+            where they were missing is used, too. Then they may be missing in the same columns for prediction.
         y : array (N,)
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional

@@ -1,16 +1,20 @@
 """`pidual annotators`: what a run says about each annotator."""
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
-from .common import check_ending, put_table
+from ..errors.messages import printable
+from .common import check_ending, is_terminal, put_table
 from .options import key_option, out_option, run_argument, table_option
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SHORT = ("quality", "num_labelled", "num_issues", "harm", "worst_class", "worst_confusion")  # shown on a terminal
 
 
 @click.command()
@@ -34,7 +38,8 @@ def annotators(
 ) -> None:
     """Print the table of annotators of a RUN (annotators.parquet).
 
-    With --names, the table has a column with the real ids: keep that file private.
+    A terminal gets a few of its columns, a file or a pipe all of them as CSV. With --names, the table has a column with
+    the real ids: keep that file private.
     """
     from ..api.run import Run
 
@@ -66,7 +71,39 @@ def annotators(
             )
         frame = frame.assign(annotator=ids)
         frame.insert(1, "name", [known[name] for name in ids])
-    put_table(frame, out)
+    if out is None and is_terminal(sys.stdout):
+        shown = [name for name in frame if str(name).startswith("order_")] if order is not None else SHORT
+        click.echo("\n".join(_aligned(frame, None if gold else ("annotator", "name", *shown))))
+    else:
+        put_table(frame, out)
+
+
+def _aligned(frame: "pd.DataFrame", shown: Any) -> list[str]:
+    """Return lines of some columns (None: all), each number with its interval."""
+    frame = frame.rename(columns={"annotator_quality": "quality"})
+    ends = {f"{name}_{end}" for name in frame for end in ("low", "high")} & {*frame}
+    names = [str(name) for name in frame if name not in ends and (shown is None or name in shown)]
+    columns = [[name, *_cells(frame, name)] for name in names]
+    widths = [max(map(len, column)) for column in columns]
+    rows = zip(*columns, strict=True)
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cells(frame: "pd.DataFrame", name: str) -> list[str]:
+    """Return the values of a column as text, with the interval where it has one."""
+
+    def text(value: Any) -> str:
+        if value is None or value != value:
+            return ""
+        if isinstance(value, float):
+            return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
+        return printable(str(value))
+
+    values = [text(value) for value in frame[name].tolist()]
+    if f"{name}_low" not in frame:
+        return values
+    ends = zip(*(map(text, frame[f"{name}_{end}"].tolist()) for end in ("low", "high")), strict=True)
+    return [f"{value} ({low} to {high})" if value else "" for value, (low, high) in zip(values, ends, strict=True)]
 
 
 def _by_gold(frame: "pd.DataFrame", by_class: "pd.DataFrame | None", run: Path) -> "pd.DataFrame":

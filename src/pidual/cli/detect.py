@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resting",
     is_flag=True,
-    help="List labels that rest on this one answer instead: low quality, but still the consensus of several answers.",
+    help="List labels that are the consensus only because of themselves instead (with --budget, the N worst of them).",
 )
 @click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
 @click.option(

@@ -11,7 +11,7 @@ from ..errors.messages import collected_warnings
 from ..files import without_passwords
 from ..run.lifecycle import check_directory
 from .common import is_first_process, name_of, next_name, say, stop_signals, terminal_progress, writing
-from .job import describe_unused_columns, fit_again, load_job, read_as_before
+from .job import fit_again, load_job, read_as_before
 from .options import PATH, PLACE, data_options, json_option, judging_options, quiet_option, training_options
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
@@ -111,7 +111,6 @@ def fit(
             fit_options = fit_again(before, options)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
-    warnings += describe_unused_columns(read, options["pi"] is not None)
     reads = [options["key_file"] or beside(table) / KEY_NAME]
     if truth is not None:
         source, reads = source | {"truth": without_passwords(str(truth))}, [*reads, truth]

@@ -36,6 +36,7 @@ READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "no_
 SCALE = ("levels", "truth_classes")  # the same of ratings
 SETS = ("labels", "label_separator", "multi_label")  # the same of answers that are sets of labels
 MOVED = ("x", "embed", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
+SCALE_LEVELS, SEVERAL = range(3, 12), 1.5  # labels of a scale, and answers to an item that it needs
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
 
 
@@ -83,22 +84,59 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
             raise UsageError(f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once.")
 
 
-def describe_unused_columns(table: "AnnotationTable", pi_given: bool) -> list[str]:
-    """Name columns that may be PI where nobody has said what is, and people who may have given the labels."""
+def _describe_columns(table: "AnnotationTable", opened: Any, options: dict[str, Any]) -> list[str]:
+    """Name columns that may be items or PI where nobody has said what is, people, and labels that may be a scale."""
     from ..data.people import listed
 
-    left = []
-    if table.unused and not pi_given:
-        left.append(
-            f"{table.source}: not used: {listed(list(table.unused), 5)}. Name the columns that say how a label was "
-            "made, such as who gave it and how long it took, with --pi: they help to find wrong labels."
+    items = _items_of_rows(table, opened)
+    left = [
+        f"{table.source}: column {name} differs in every row: is it the item? Then --item {name}." for name in items
+    ]
+    unused = [name for name in table.unused if name not in items]
+    if unused and options["pi"] is None:
+        advice = (
+            " Name the columns that say how a label was made, such as who gave it and how long it took, with --pi: "
+            "they help to find wrong labels."
         )
+        found = opened.guess is not None and bool(opened.guess.pi)
+        left.append(f"{table.source}: not used: {listed(unused, 5)}.{'' if found else advice}")
     if table.people and "annotator" not in table.frame:
         left.append(
             f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
             "these people did, name it with --annotator, so that each of them is judged."
         )
+    if scale := _find_scale(table):
+        levels = ",".join(scale)
+        left.append(
+            f"{table.source}: labels are {scale[0]} to {scale[-1]}. If this is a scale, use --levels {levels} "
+            "--truth-classes LOW,HIGH."
+        )
     return left
+
+
+def _items_of_rows(table: "AnnotationTable", opened: Any) -> list[str]:
+    """Return columns of a wide table without items that are not used and differ in every row."""
+    import pyarrow as pa
+
+    from ..data.columns import keys
+
+    if opened.positions is None or "item" not in opened.made:
+        return []
+    n, read = len(table.frame["item"].cat.categories), opened.read(list(table.unused))
+    flat = {name: column for name, column in read.items() if not pa.types.is_nested(column.type)}
+    return [name for name, column in flat.items() if len(keys(opened, name, column).names) == n]
+
+
+def _find_scale(table: "AnnotationTable") -> list[str]:
+    """Return the labels in order where they are whole numbers in a row and items have several; else none."""
+    names = [str(name) for name in table.classes]
+    several = len(table) >= SEVERAL * len(table.frame["item"].cat.categories)
+    if len(names) not in SCALE_LEVELS or not several or not all(re.fullmatch(r"-?\d+", name) for name in names):
+        return []
+    values = sorted(map(int, names))
+    codes = values[0] == 0 and values[-1] < 10  # of classes, rather than a scale
+    in_a_row = values[-1] - values[0] == len(names) - 1
+    return [str(value) for value in values] if in_a_row and not codes else []
 
 
 def load_job(
@@ -134,6 +172,8 @@ def load_job(
     opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
     with embedding_progress(quiet) as progress:
         place, inputs = _read_inputs(table, opened, read, used | {"columns": columns, "progress": progress})
+    for said in _describe_columns(read, opened, used):
+        warnings.warn(said, DataWarning, stacklevel=2)
     from ..fit.options import FitOptions
 
     judging = options.get("probs") or options.get("no_x")

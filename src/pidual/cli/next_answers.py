@@ -93,11 +93,11 @@ def _list_gold(run: "Run", n: int, out: Path | None) -> None:
         "empty where nobody can tell."
     )
     if (n_known := len(known_items(run)) + len(listed)) < LEAST_GOLD:
-        say(f"From {LEAST_GOLD} items of known class on, they correct what is stated of all: have more checked.")
+        say(f"From {LEAST_GOLD} checked items on, they correct what is stated of all: have more checked.")
     else:
         widths = expected_widths(run, n_known).items()
         expected = ", ".join(f"±{100 * width:.1f} points for {name}" for name, width in widths)
-        say(f"With {n_known:,} items of known class, expect 95% intervals of about {expected}.")
+        say(f"With {n_known:,} checked items, expect 95% intervals of about {expected}.")
     source, file = run.config.source, "FILE" if out is None else shlex.quote(str(out))
     merge = f", with the rows of {source.truth} in {file}, too" if source.truth else ""
     fit = "pidual fit ..."

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..errors.messages import quoted
 from ..files import FORMULA_MARK
-from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_float
+from .sources.base import DECIMAL_COMMA, MISSING, POINTED_COMMA, Source, arrow_message, is_float, without_thousands
 from .sources.in_arrow import is_numeric
 
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
@@ -206,6 +206,8 @@ def _present(text: Any) -> Any:
 def _with_points(array: Any) -> Any:
     """Return text with points for decimal commas if most of it is numbers then; a list such as 1,2,3 is none."""
     text = pc.utf8_trim_whitespace(array)
+    if pc.any(pc.match_substring_regex(text, POINTED_COMMA)).as_py():
+        text = without_thousands(text)
     pointed = pc.replace_substring_regex(text, DECIMAL_COMMA, r"\1.\2")
     share = pc.mean(pc.match_substring_regex(_present(pointed), _FLOAT).cast(pa.float64())).as_py()
     return pointed if share is not None and share > 0.5 else array

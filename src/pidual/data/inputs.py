@@ -248,9 +248,10 @@ def _warn_of_missing(x: NDArray[Any], columns: NDArray[np.int64], source: str, n
     n = int(np.isnan(x[:, columns]).sum())
     which = [str(names[at]) if names else str(at) for at in columns]
     of = f"column{'s' if len(which) > 1 else ''} {listed(which, 5)}"
+    it, it_was = ("it", "it was") if n == 1 else ("them", "they were")
     warnings.warn(
         f"{source}: {n:,} of {len(x) * len(columns):,} values of the input {of} {'is' if n == 1 else 'are'} missing; "
-        f"the median of the column stands for {'it' if n == 1 else 'them'}, and the network is told where.",
+        f"the median of the column stands for {it}, and where {it_was} missing is used, too.",
         DataWarning,
         stacklevel=4,
     )

@@ -453,6 +453,6 @@ def describe_repeats(number: NDArray[np.int64] | None, *, people: bool) -> list[
     if number is None:
         return []
     n = len(number) - int(number.max()) - 1
-    what = "an answer of the same person to the same item" if people else "another row in every column"
+    what = "an answer of the same annotator to the same item" if people else "another row in every column"
     verb = "repeats" if n == 1 else "repeat"
     return [f"{n:,} of {len(number):,} rows {verb} {what}; together they count as one answer."]

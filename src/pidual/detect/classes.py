@@ -186,9 +186,10 @@ def _advice(found: Counts, share: Floats, cells: list[int], counts: Counts | Non
             by = f", by {confusing} of {asked} annotators"
         labelled = f"{share[cell]:.0%} of {first} are labelled {second}"
         if both:
+            merge = "merge them, or " if found.n_classes > 2 else ""
             advice.append(
                 f"{first} and {second} are confused both ways ({labelled}, {share[back[0]]:.0%} of {second} are "
-                f"labelled {first}{by}): merge them, or define better what tells them apart."
+                f"labelled {first}{by}): {merge}define better what tells them apart."
             )
         else:
             advice.append(f"{labelled}{by}, and hardly ever the reverse: define {first} better, with examples.")

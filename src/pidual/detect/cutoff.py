@@ -46,7 +46,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     return Cutoff(
         "auto",
         value,
-        f"Labels with a quality below {value:.2g} are flagged, except those confirmed by several answers: {why}.",
+        f"Labels with a quality below {value:.2g} are flagged, except where the consensus is this label: {why}.",
     )
 
 

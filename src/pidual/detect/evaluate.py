@@ -38,6 +38,7 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> Evaluati
         issue_recall=finite_or_none(recall),
         consensus_accuracy=consensus_accuracy(predictions, known),
         test_accuracy=float((predictions.predicted == y)[test].mean()) if test.any() else None,
+        n_items=len(np.unique(predictions.item[known])),
     )
 
 

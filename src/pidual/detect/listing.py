@@ -29,11 +29,11 @@ class Choice:
     # classes, annotators: list only labels of these classes, and only those by these annotators
     classes: tuple[Any, ...] = ()
     annotators: tuple[Any, ...] = ()
-    resting: bool = False  # instead: the labels that rest on their own answer
+    resting: bool = False  # instead: the labels that rest on their own answer, or `budget` of lowest quality among them
 
     def __post_init__(self) -> None:
         given = [name for name in ("cutoff", "budget", "per_class") if getattr(self, name) is not None]
-        given += ["resting"] * self.resting
+        given += ["resting"] * (self.resting and self.budget is None)
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} both choose what to list; pass only one.")
         if self.cutoff is not None and (isinstance(self.cutoff, str) or not 0 <= self.cutoff <= 1):
@@ -75,13 +75,13 @@ def _choose_rows(predictions: Predictions, choice: Choice) -> Rows:
     quality = predictions.label_quality
     order: Rows = np.argsort(quality, kind="stable")
     order = order[_wanted(predictions, choice)[order]]
+    if choice.resting:
+        return order[predictions.is_resting[order]][: choice.budget]
     if choice.budget is not None:
         return order[: choice.budget]
     if choice.per_class is not None:
         return _of_each_class(order, predictions.given, choice.per_class, len(predictions.classes))
-    is_issue = predictions.is_resting if choice.resting else predictions.is_issue
-    if choice.cutoff is not None:
-        is_issue = quality.astype(np.float64) < choice.cutoff
+    is_issue = predictions.is_issue if choice.cutoff is None else quality.astype(np.float64) < choice.cutoff
     return order[is_issue[order]]
 
 

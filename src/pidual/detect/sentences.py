@@ -98,6 +98,7 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
     judged = "items" if sets is None else "pairs of item and class"
     lines = [
         *_describe_verdict(verdict),
+        *_describe_note(summary),
         f"{what} {data.n_items:,} items; {summary.n_issues:,} look wrong{describe_precision(summary.detection)}",
         f"Estimated noise: {summary.noise.rate:.1%} of {of} ({summary.noise.low:.1%} to {summary.noise.high:.1%}).",
         f"Consensus: right for {consensus.accuracy:.1%} of the {judged} ({spread}).",
@@ -111,9 +112,10 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
     if summary.pi_worth:
         lines.append(describe_worth(summary.pi_worth))
     if summary.evaluation is not None:
-        lines += _describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
+        partly = (summary.evaluation.n_items or 0) < data.n_items
+        lines += _describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT, partly=partly)
     told = [describe_direction(each) for each in (summary.pi_directions or [])[:1] if each.tells]
-    return [*lines, *told, *_describe_votes(summary), *_describe_choice(summary), *restarts]
+    return [*lines, *told, *_describe_votes(summary), *_describe_choice(summary, kernels=False), *restarts]
 
 
 def _describe_verdict(verdict: Verdict) -> list[str]:
@@ -121,6 +123,12 @@ def _describe_verdict(verdict: Verdict) -> list[str]:
     if verdict.status == "ok":
         return []
     return [VERDICTS[verdict.status], *(f"- {reason}" for reason in verdict.reasons)]
+
+
+def _describe_note(summary: Summary) -> list[str]:
+    """Describe what gold contradicts, where that is no reason for doubt."""
+    text = describe_contradiction(summary.gold)
+    return [] if text is None or text in summary.verdict.reasons else [text]
 
 
 def describe_precision(found: Detection) -> str:
@@ -132,13 +140,22 @@ def describe_precision(found: Detection) -> str:
     return f", of which {whole_percent(found.expected_precision)} are expected to be{interval}."
 
 
-def _describe_evaluation(found: Evaluation, *, own_scores: bool) -> list[str]:
-    """Describe how well a fit went by clean labels, with the method's own scores where asked for."""
+def _describe_evaluation(found: Evaluation, *, own_scores: bool, partly: bool) -> list[str]:
+    """Describe how well a fit went by clean labels, with the method's own scores where asked for.
+
+    `partly`: whether only some items have such a label, so that they can say more as known classes.
+    """
     shown = {"test accuracy": found.test_accuracy, "detection AUC": found.detection_auc}
     if own_scores:
         shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in found.score_auc.items()}
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
-    return [f"Against clean labels: {', '.join(known)}."] if known else []
+    lines = [f"Against clean labels: {', '.join(known)}."] if known else []
+    if found.consensus_accuracy is not None and found.n_items:
+        right = round(found.consensus_accuracy * found.n_items)
+        items = "item" if found.n_items == 1 else "items"
+        use = " They only measure; as known classes (--truth) they correct all numbers." if partly else ""
+        lines.append(f"Of {found.n_items:,} checked {items} the consensus is right for {right:,}.{use}")
+    return lines
 
 
 def _describe_restarts(events: Sequence[Event]) -> list[str]:
@@ -153,12 +170,12 @@ def _describe_restarts(events: Sequence[Event]) -> list[str]:
 
 
 def _describe_votes(summary: Summary) -> list[str]:
-    """Describe how many votes the answers to an item count as, where they are several, and by what."""
+    """Describe how many independent ones the answers to an item count as, where they are several, and by what."""
     votes, answers = summary.consensus.votes, summary.consensus.answers
     if answers < 1.05:
         return []
-    why = ": they may share mistakes, or show little." if summary.gold is None else ", by the items of known class."
-    return [f"{answers:.1f} answers to an item count as {votes:.1f} votes{why}"]
+    why = ": people may make the same mistakes." if summary.gold is None else ", by your checked items."
+    return [f"{answers:.1f} answers to an item count as {votes:.1f} independent ones{why}"]
 
 
 def describe_direction(found: PIDirection) -> str:
@@ -166,23 +183,23 @@ def describe_direction(found: PIDirection) -> str:
     column, label = short_name(found.column), short_name(found.label)
     way = "more" if found.difference >= 0 else "less"
     points = [100 * math.copysign(1, found.difference) * end for end in (found.difference_low, found.difference_high)]
+    moved = f"{100 * abs(found.difference):.0f}"
     return (
-        f"Answers with {column} {short_name(found.value)}: '{label}' {100 * abs(found.difference):.0f} points {way} "
+        f"Answers with {column} {short_name(found.value)}: '{label}' {moved} point{'' if moved == '1' else 's'} {way} "
         f"often than their items deserve (95%: {min(points):.0f} to {max(points):.0f}), compared with {column} "
         f"{short_name(found.against)}."
     )
 
 
-def _describe_choice(summary: Summary) -> list[str]:
-    """Describe what was found out from the inputs, and how many items seem to mislead, where any do."""
+def _describe_choice(summary: Summary, *, kernels: bool) -> list[str]:
+    """Describe what was found out from the inputs (and by which kernels), and how many items seem to mislead."""
     if not summary.model_selection:
         return []
     found, sentences = summary.model_selection[0], []
     if found.explained is not None and found.kernels:
         by = max(found.kernels, key=found.kernels.__getitem__)
-        sentences.append(
-            f"The inputs explain {found.explained:.0%} of what the answers agree on, mostly by {KERNELS.get(by, by)}."
-        )
+        mostly = f", mostly by {KERNELS.get(by, by)}" if kernels else ""
+        sentences.append(f"The inputs explain {found.explained:.0%} of what the answers agree on{mostly}.")
     if rate := found.misleading_rate:
         sentences.append(
             f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. "
@@ -209,17 +226,17 @@ def describe_decisions(about: FromRun) -> list[str]:
 
 def describe_few_gold(n: int) -> str:
     """Describe that items of known class are too few to correct anything."""
-    items = "item" if n == 1 else "items"
-    return f"{n} {items} of known class; with {LEAST_GOLD - n} more they correct what is stated of all."
+    return (
+        f"{n} checked {'item' if n == 1 else 'items'}; with {LEAST_GOLD - n} more they correct what is stated of all."
+    )
 
 
 def describe_gold(found: GoldEstimates) -> list[str]:
-    """Describe what items of known class say about all: the consensus, labels, and the shares of a few classes."""
+    """Describe what checked items say about all: the consensus, labels, and the shares of a few classes."""
     sentences = [
-        f"{found.n_gold:,} items of known class say: the consensus is right for {_share_between(found.accuracy, 1)} of "
-        f"the others; without them {found.stated_accuracy:.1%} were stated.",
-        f"Of the labels, {_share_between(found.noise, 1)} are wrong; without them {found.stated_noise:.1%} were "
-        "stated.",
+        f"By your {found.n_gold:,} checked items the consensus is right for {_share_between(found.accuracy, 1)} of the "
+        f"others; before: {found.stated_accuracy:.1%}.",
+        f"Of the labels, {_share_between(found.noise, 1)} are wrong; before: {found.stated_noise:.1%}.",
     ]
     if 0 < len(found.shares) <= MOST_SHARES:
         shares = ", ".join(f"{each.label} {_share_between(each, 1)}" for each in found.shares)
@@ -232,14 +249,14 @@ def describe_contradiction(found: GoldEstimates | None) -> str | None:
     if found is None or not found.contradicted:
         return None
     parts = [
-        f"{what} {_share_between(now, 1)}, not the {said:.1%} that are stated without them"
+        f"{what} {_share_between(now, 1)}, not {said:.1%} as stated before"
         for what, now, said in (
             ("the consensus is right for", found.accuracy, found.stated_accuracy),
             ("the share of wrong labels is", found.noise, found.stated_noise),
         )
         if not now.low <= said <= now.high
     ]
-    return f"By {found.n_gold:,} items of known class, {', and '.join(parts)}; all numbers here follow them."
+    return f"By your {found.n_gold:,} checked items {', and '.join(parts)}; all numbers here follow them."
 
 
 def describe_calibration(found: GoldEstimates) -> str:
@@ -299,15 +316,18 @@ def describe_copies(record: CopyGroup) -> str:
     )
 
 
-def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, int] | None) -> list[str]:
+def explain_result(
+    summary: Summary, n: int, n_issues: int, n_resting: int, checked: tuple[int, int] | None
+) -> list[str]:
     """Explain the result to a reader of the report.
 
-    `n`, `n_issues`: labels, and those that look wrong.
+    `n`, `n_issues`, `n_resting`: labels, those that look wrong, and those that rest on their own answer.
     `checked`: of the labels that look wrong, those that are known to be, and those for which it is known.
     """
     accuracy = summary.valid_accuracy
     of = "all labels" if summary.label_sets is None else "the judged labels"
-    found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision, of)]
+    noise = _explain_noise(n, n_issues, n_resting, summary.noise.rate, summary.detection.expected_precision, of)
+    found = [*_describe_note(summary), noise]
     if (sets := summary.label_sets) is not None:
         found.append(
             f"A label is what a set says about one class. Judged are {count(sets.n_rows)} of these: about classes that "
@@ -330,7 +350,7 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
             f"According to clean labels, used for checking only, {count(checked[0])} of the {count(checked[1])} "
             "flagged labels that can be checked really are wrong."
         )
-    return [*found, *_describe_votes(summary), *_describe_choice(summary)]
+    return [*found, *_describe_votes(summary), *_describe_choice(summary, kernels=True)]
 
 
 def _explain_decisions(about: FromRun) -> str:
@@ -345,19 +365,22 @@ def _explain_decisions(about: FromRun) -> str:
     )
 
 
-def _explain_noise(n: int, n_issues: int, noise: float, precision: float | None, of: str) -> str:
+def _explain_noise(n: int, n_issues: int, n_resting: int, noise: float, precision: float | None, of: str) -> str:
     """Explain how many labels are wrong, and how many of these are listed."""
     expected = round(noise * n)
     start = f"An estimated {percent(noise)} of {of} are wrong, about {count(expected)} of them."
     if not expected:
         return "By the model's estimate, hardly any label is wrong."
     if precision is not None and n_issues:
-        hits = precision * n_issues
-        rest = f" Some {count(expected - hits)} more are not flagged because they do not stand out."
-        return (
-            f"{start} Of the {count(n_issues)} flagged labels, about {count(hits)} should really be wrong."
-            f"{rest if expected - hits > 0.1 * expected else ''}"
-        )
+        hits, rest = precision * n_issues, ""
+        if n_resting:
+            one = n_resting == 1
+            alone = f"{'is' if one else 'are'} the consensus only because of {'itself' if one else 'themselves'}"
+            look = f"look at {'it' if one else 'them'} next (`pidual detect RUN --resting`)"
+            rest = f" Of the others, {count(n_resting)} {alone}; {look}."
+        elif expected - hits > 0.1 * expected:
+            rest = f" Some {count(expected - hits)} more are not flagged because they do not stand out."
+        return f"{start} Of the {count(n_issues)} flagged labels, about {count(hits)} should really be wrong.{rest}"
     if n_issues > 1.25 * expected:
         return f"{start} More are flagged, so expect some of the flagged labels to be right."
     if n_issues < 0.8 * expected:

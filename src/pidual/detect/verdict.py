@@ -37,6 +37,7 @@ NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
 SURE_HITS_OF_SETS = 0.55  # of sets, where that end leaves out labels that many answers share
+FEW_ISSUES = 5  # labels that look wrong, of fewer of which nothing is concluded
 MANY_CLASSES, CLASS_ITEMS = 32, 10  # classes, and items for each of more, that inputs need to tell them apart
 HALF_WRONG = 0.45  # share of single answers that look wrong
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
@@ -214,8 +215,8 @@ def find_no_answer(predictions: Predictions) -> str | None:
 
 def find_low_precision(findings: Detection, *, of_sets: bool = False) -> str | None:
     """Warn if most of the list may be right labels."""
-    low = findings.precision_low
-    if low is None or low >= (SURE_HITS_OF_SETS if of_sets else SURE_HITS):
+    low, n = findings.precision_low, sum(of.issues for of in findings.classes)
+    if low is None or n < FEW_ISSUES or low >= (SURE_HITS_OF_SETS if of_sets else SURE_HITS):
         return None
     text = (
         f"Of the labels that look wrong, {findings.expected_precision:.0%} are expected to be "
@@ -240,8 +241,8 @@ def find_unsure_consensus(consensus: Consensus, *, of_sets: bool = False) -> str
     if consensus.accuracy >= SURE_CONSENSUS:
         return None
     text = (
-        f"Counted as {consensus.votes:.1f} votes an item, the answers leave the consensus right for "
-        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them."
+        f"By the answers alone the consensus is right for about {consensus.accuracy:.0%} of the "
+        f"{'pairs of item and class' if of_sets else 'items'}; mistakes that answers share cannot be seen in them."
     )
     return text if of_sets else f"{text} {HAVE_CHECKED}"
 

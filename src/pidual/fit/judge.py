@@ -22,7 +22,7 @@ from ..detect import (
 from ..detect.agreement import describe_agreement
 from ..detect.classes import describe_classes
 from ..detect.copies import find_open_pair
-from ..detect.counts import Counts
+from ..detect.counts import Counts, beta_interval
 from ..detect.directions import Deserved, find_directions
 from ..detect.evaluate import evaluation, find_false_claims
 from ..detect.judges import add_gold, add_orders, find_order
@@ -118,7 +118,8 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     )
     items = describe_items(counted, posteriors)
     known, n_no_answer = None if answers.gold is None else answers.gold.annotators, job.table.no_answers
-    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies, known, n_no_answer)
+    by = counts, job.copies, known, n_no_answer, scores.stated
+    annotators = describe_annotators(counted, counted.label_quality, *by)
     by_class = describe_annotator_classes(counted, annotators, counts)
     if annotators is not None and by_class is not None:
         annotators, by_class = add_gold(annotators, by_class, counted, deserved)
@@ -138,8 +139,10 @@ def _describe_consensus(posteriors: Posteriors, answers: float, gold: GoldEstima
     """State how often the consensus is right, with its range, and what the answers to an item count as."""
     if gold is not None:
         return Consensus(gold.accuracy.rate, gold.accuracy.low, gold.accuracy.high, gold.votes, answers)
-    accuracy, (low, high) = float(posteriors.quality.mean()), posteriors.stated.mean(1).tolist()
-    return Consensus(accuracy, min(low, accuracy), max(high, accuracy), float(posteriors.votes.mean()), answers)
+    means, n = np.array([posteriors.quality.mean(), *posteriors.stated.mean(1)], np.float64), len(posteriors.label)
+    low, high = beta_interval(means * n, n, means)  # which items there happen to be
+    least, most = float(min(means.min(), low.min())), float(max(means.max(), high.max()))
+    return Consensus(float(means[0]), least, most, float(posteriors.votes.mean()), answers)
 
 
 def _find_verdict(
@@ -173,7 +176,7 @@ def _find_verdict(
     return Verdict.of(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
-            describe_contradiction(gold),
+            describe_contradiction(gold) if gold is not None and not gold.holds_accuracy else None,
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
             verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if learns_x else None,
@@ -235,11 +238,12 @@ def _find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) 
 
 def _find_closed_gate(job: Job, predictions: Predictions) -> list[str]:
     """Warn where PI has explained next to no label, so that Pi-DUAL has become cross-entropy."""
-    gate = None if predictions.gate is None else float(predictions.gate[job.train].mean())
-    if gate is None or gate >= CLOSED_GATE:
+    if predictions.gate is None or "noise_label" not in predictions.frame:  # another gate than Pi-DUAL's
+        return []
+    gate = float(predictions.gate[job.train].mean())
+    if gate >= CLOSED_GATE:
         return []
     return [
         f"PI explained hardly any label: the mean gate ended at {gate:.3f}, so this fit is nearly cross-entropy. If "
-        "more labels than that are wrong, a longer random PI (random_pi=64, or up to 256) may help on tens of "
-        "thousands of rows; on few it does harm."
+        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (on few rows that does harm)."
     ]

@@ -246,7 +246,7 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     page = page_of(run)
     assert "The inputs explain 42% of what the answers agree on, mostly by similar items." in page.words
     assert "About 15% of the items seem to mislead" in page.words
-    assert "3.0 answers to an item count as 1.2 votes: they may share mistakes, or show little." in page.words
+    assert "3.0 answers to an item count as 1.2 independent ones: people may make the same mistakes." in page.words
     assert "Consensus 90.0% of the items have the right one; range 70.0% to 95.0%" in page.words
     assert "<b>seconds 1.5 20.0% 12 90.0% +70.0 points (+70.0 to +70.0 points) tool web 60.0%" in page.words
     assert "by the item and all answers to it, from 0" in page.words

@@ -237,6 +237,19 @@ def test_privileged_information_that_tells_comes_first(page):
     assert "may be chance" not in page.words[seconds:tool]
 
 
+def test_an_effect_whose_interval_excludes_zero_is_no_chance(run):
+    ends = {"right_at_low": 0.6, "right_at_high": 0.8, "difference": 0.2, "difference_high": 0.3}
+    effects = [
+        {"column": name, "low": "web", "high": "phone", **ends, "difference_low": low, "tells": tells}
+        for name, low, tells in (("tool", 0.1, True), ("page", 0.05, False), ("hour", -0.1, False))
+    ]
+    words = page_with(run, {"pi_effects": effects, "pi_health": [], "pi_directions": None}).words
+    assert "(+5.0 to +30.0 points) not used in reasons" in words
+    assert "(-10.0 to +30.0 points) may be chance" in words
+    assert "(+10.0 to +30.0 points) " in words
+    assert words.count("may be chance") == words.count("not used in reasons") == 1
+
+
 def test_a_report_changes_nothing_but_itself(known):
     def others():
         return {path.name: file_digest(path) for path in known.iterdir() if path.is_file()} | {"report.html": ""}
@@ -301,7 +314,9 @@ def test_labels_that_rest_on_one_answer_are_a_group_of_their_own(tmp_path):
     assert 20 < n_resting < marked.n_issues + n_resting
     page = build_report(Run.open(run)).read_text()
     assert f"{marked.n_issues} of {len(marked)} labels look wrong" in page
-    assert f"{n_resting} more labels rest on this one answer" in page
+    assert f"{n_resting} more labels are the consensus only because of themselves" in page
+    assert f"Of the others, {n_resting} are the consensus only because of themselves; look at them next" in page
+    assert "do not stand out" not in page
     assert page.count('<dd class="given">') == min(200, marked.n_issues)  # crossed out
     assert page.count("but rests on this one answer: counted half") == 20
 
@@ -336,11 +351,11 @@ def test_which_way_answers_are_moved_and_by_what_it_was_found(run, n_gold):
         **ends,
         "tells": True,
     }
-    chance = found | {"column": "tool", "tells": False}
+    chance = found | {"column": "tool", "tells": False}  # too many were compared
     page = page_with(run, {"pi_effects": None, "pi_health": [], "pi_directions": [found, chance]})
     sentence = "'<b>cat' 18 points less often than their items deserve (95%: 12 to 24), compared with words 9 or less."
     assert f"Answers with words 300 or more: {sentence}" in page.words
-    assert page.words.count("may be chance") == 1
-    assert ("known for 40 of them" in page.words) == bool(n_gold)
+    assert page.words.count("may be chance, as many were compared") == 1
+    assert ("At least 40 checked items stand behind each number" in page.words) == bool(n_gold)
     assert ("left out" in page.words) == (not n_gold)
     assert "#pi" in {attrs["href"] for attrs in page.all("a")}

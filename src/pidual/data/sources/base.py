@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import DataError, UsageError
 from ...errors.messages import first_line, quoted
@@ -17,6 +18,8 @@ from ..people import has_address, listed, shown
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 BLOCK = 16 << 20  # bytes; no record of a text file may be longer
 DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
+POINTED = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+"  # 1.399, which in a column that also has 1.399,50 is a thousand and more
+POINTED_COMMA = rf"{POINTED},\d+$"
 
 
 class Guess(NamedTuple):
@@ -170,6 +173,11 @@ def is_float(cell: str, decimal: str = ".") -> bool:
     except ValueError:
         return False
     return True
+
+
+def without_thousands(text: Any) -> Any:
+    """Return text of Arrow without the points of 1.399,50 and 1.399."""
+    return pc.if_else(pc.match_substring_regex(text, rf"{POINTED}(,\d+)?$"), pc.replace_substring(text, ".", ""), text)
 
 
 def arrow_message(error: Exception) -> str:

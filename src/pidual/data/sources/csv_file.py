@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 
@@ -17,7 +19,7 @@ from ...errors.messages import quoted
 from ...files import FORMULA_MARK
 from ..paths import File
 from ..people import shown
-from .base import BLOCK, DECIMAL_COMMA, MISSING, arrow_message, is_float
+from .base import BLOCK, DECIMAL_COMMA, MISSING, POINTED, POINTED_COMMA, arrow_message, is_float, without_thousands
 from .file import TextFile
 
 csv.field_size_limit(max(csv.field_size_limit(), BLOCK))  # of Python's reader, which has 131,072 for all programs
@@ -42,6 +44,20 @@ class CsvFile(TextFile):
         self.columns = [re.sub(FORMULA_MARK, r"\1", name.strip()) for name in names]
         self._check_quotes()
         self.decimal = self._find_decimal()
+
+    def scan(self, columns: Sequence[str], numeric: Collection[str] = ()) -> Iterator[Any]:
+        pointed = [name for name in columns if name in numeric and name in self._pointed]
+        for batch in super().scan(columns, {*numeric} - {*pointed}):
+            for name in pointed:
+                text = without_thousands(pc.utf8_trim_whitespace(batch[name]))
+                text = pc.replace_substring(pc.replace_substring(text, ".", "?"), ",", ".")  # a point left is wrong
+                text = pc.if_else(pc.is_in(text, value_set=pa.array(MISSING, text.type)), None, text)
+                try:
+                    numbers = text.cast(pa.float64())
+                except pa.ArrowException as error:
+                    self._explain(error, numeric)
+                batch = batch.set_column(columns.index(name), name, numbers)
+            yield batch
 
     def batches(self, column: str) -> Iterator[Any]:
         for batch in self.scan([column]):
@@ -77,8 +93,19 @@ class CsvFile(TextFile):
     def _number_shares(self) -> Iterator[tuple[str, float]]:
         """Yield the share of numbers among the first thousand cells of every column, not counting missing ones."""
         for column, cells in zip(self.columns, zip(*self._sample(), strict=True), strict=False):
-            numbers = [is_float(cell, self.decimal) for cell in cells if cell.strip() not in MISSING]
+            numbers = [self._is_number(column, cell) for cell in cells if cell.strip() not in MISSING]
             yield column, sum(numbers) / max(1, len(numbers))
+
+    def _is_number(self, column: str, cell: str) -> bool:
+        """Return whether a cell is a number, with points between thousands where its column has them."""
+        plain = column in self._pointed and re.match(rf"{POINTED}(,\d+)?$", cell.strip())
+        return is_float(cell.replace(".", "") if plain else cell, self.decimal)
+
+    @functools.cached_property
+    def _pointed(self) -> frozenset[str]:
+        """The columns of which one of the first thousand cells is like 1.399,50, where commas are decimal."""
+        cells = zip(self.columns, zip(*self._sample(), strict=True), strict=False) if self.decimal == "," else ()
+        return frozenset(name for name, each in cells if any(re.match(POINTED_COMMA, cell.strip()) for cell in each))
 
     def _sample(self) -> list[list[str]]:
         """Return the first thousand whole records, or those before one that Python's reader refuses."""
@@ -97,7 +124,7 @@ class CsvFile(TextFile):
             return "."
         cells = [cell.strip() for cell in itertools.chain.from_iterable(self._sample())]
         points = sum("." in cell and is_float(cell) for cell in cells)
-        commas = [cell for cell in cells if re.match(DECIMAL_COMMA, cell)]
+        commas = [cell for cell in cells if re.match(DECIMAL_COMMA, cell) or re.match(POINTED_COMMA, cell)]
         sure = any(not re.match(_THOUSANDS, cell) for cell in commas)
         return "," if sure and len(commas) > points else "."
 
@@ -157,7 +184,7 @@ class CsvFile(TextFile):
                         f"correct the line (a cell that holds {self.delimiter!r} needs double quotes around it)."
                     )
                 for column, cell in zip(self.columns, cells, strict=True):
-                    if column in numeric and cell not in MISSING and not is_float(cell, self.decimal):
+                    if column in numeric and cell not in MISSING and not self._is_number(column, cell):
                         where = f"{self.name}, line {line}, column {quoted(column)}"
                         raise DataError(f"{where}: {shown(column, cell)} is not a number; correct it, or leave it out.")
         raise DataError(f"{self.name} cannot be read as CSV ({arrow_message(error)}); write it again.")

@@ -97,7 +97,7 @@ ANNOTATORS_COLUMNS = {
     ),
     "quality_low": Column(
         "share",
-        "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels, or "
+        "lower end of its 95% interval (of Beta distributions, from the least to the most that may be stated, or "
         "by gold)",
     ),
     "quality_high": Column("share", "upper end of its 95% interval"),

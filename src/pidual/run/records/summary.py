@@ -119,7 +119,7 @@ class AnswerChoice(Record, frozen=True):
 
 
 class Evaluation(Record, frozen=True):
-    """How well it went by clean labels; `score_auc` is of the method's own scores. Null where it is not defined."""
+    """How well it went by clean labels of `n_items`; `score_auc` is of the method's own scores. Null: not defined."""
 
     noise_rate: Share | None
     detection_auc: Share | None
@@ -129,6 +129,7 @@ class Evaluation(Record, frozen=True):
     issue_recall: Share | None
     consensus_accuracy: Share | None
     test_accuracy: Share | None
+    n_items: Count | None = None
 
 
 class PIEffect(Record, frozen=True):
@@ -259,6 +260,11 @@ class GoldEstimates(Record, frozen=True):
     precision: Rate | None = None
     cutoff: Share | None = None
     n_issues: Count | None = None
+
+    @property
+    def holds_accuracy(self) -> bool:
+        """Whether the interval of the accuracy holds what is stated without gold."""
+        return self.accuracy.low <= self.stated_accuracy <= self.accuracy.high
 
 
 class FromRun(Record, frozen=True):

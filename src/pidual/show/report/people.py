@@ -125,13 +125,13 @@ def _notes(row: Context) -> list[str]:
         notes.append(f"confuses {confusion} ({percent(row.get('worst_confusion_share'))})")
     if row.get("gold_kappa") is not None:
         ends = f"{row['gold_kappa_low']:.2f} to {row['gold_kappa_high']:.2f}"
-        notes.append(f"kappa {row['gold_kappa']:.2f} with known classes ({ends})")
+        notes.append(f"kappa {row['gold_kappa']:.2f} with checked items ({ends})")
     if row.get("order_pairs"):
         ends = between(row["order_agreement_low"], row["order_agreement_high"])
         notes.append(f"same answer in another order for {percent(row['order_agreement'])} ({ends})")
         if row["order_shift_low"] > 0:
-            ends = between(row["order_shift_low"], row["order_shift_high"])
-            notes.append(f"more often {row['order_favours']} (+{percent(row['order_shift'])}, {ends})")
+            shift, low, high = (100 * row[f"order_shift{end}"] for end in ("", "_low", "_high"))
+            notes.append(f"more often {row['order_favours']} (+{shift:.1f} points, {low:.1f} to {high:.1f})")
     if row.get("median_seconds") is not None:
         notes.append(f"median {measured(row['median_seconds'])} s")
     return notes

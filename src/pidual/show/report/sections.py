@@ -37,7 +37,7 @@ IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 def headline(run: RunFiles, predictions: Predictions) -> Context:
     """Title, verdict, key figures, plain sentences, and what the reader must be warned of."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
-    result = explain_result(summary, n, n_issues, _checked(predictions))
+    result = explain_result(summary, n, n_issues, int(predictions.is_resting.sum()), _checked(predictions))
     verdict, (title, text) = summary.verdict, VERDICTS[summary.verdict.status]
     failed = verdict.status == "failed"
     warnings = [*map(describe_copies, summary.copies), *summary.warnings][:MAX_EVENTS]
