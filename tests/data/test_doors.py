@@ -126,7 +126,7 @@ def test_columns_in_the_names_of_folders(tmp_path):
 
 
 def test_a_folder_without_tables_and_a_pattern_like_nothing(tmp_path):
-    with pytest.raises(UsageError, match=r"is a folder; give a file"):
+    with pytest.raises(UsageError, match=r"holds no table; a folder of parts has files of one kind"):
         open_source(tmp_path)
     with pytest.raises(UsageError, match=r"is like no file there"):
         open_source(tmp_path / "*.csv")

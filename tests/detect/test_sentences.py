@@ -3,8 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from pidual.detect.sentences import describe_decisions, describe_expected, describe_precision, whole_percent
-from pidual.run.records.summary import Detection, FromRun
+from pidual.detect.sentences import (
+    describe_decisions,
+    describe_expected,
+    describe_precision,
+    describe_worth,
+    whole_percent,
+)
+from pidual.run.records.summary import Detection, FromRun, PIWorth
 
 
 def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
@@ -43,3 +49,16 @@ def test_decisions_that_were_used_in_words(n, text):
     assert describe_decisions(about) == [
         f"{text}, 0 of which nobody looked at; labels that look wrong 5 -> 4, estimated noise 20.0% -> 10.0%."
     ]
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "end"),
+    [
+        (400, 0.01, "points); so PI helped."),
+        (400, -0.01, "points); so this does not show that PI helped."),
+        (30, -0.01, "points); so this does not show that PI helped (30 items are few)."),
+    ],
+)
+def test_a_control_ends_with_what_follows_from_it(n, low, end):
+    worth = [PIWorth(what, n, 0.8, 0.75, 0.05, low, 0.11) for what in ("their noisy labels", "the consensus")]
+    assert describe_worth(worth).endswith(end)
