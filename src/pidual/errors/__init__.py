@@ -45,5 +45,9 @@ class DataWarning(UserWarning):
     """Data that can be used, but perhaps not in the way the user meant."""
 
 
+class VerdictWarning(DataWarning):
+    """A verdict that is failed or doubtful, with its reasons."""
+
+
 class KeyNotice(UserWarning):
     """A secret key was made, and where it is."""
