@@ -294,7 +294,7 @@ An error message is one sentence: what is wrong, where, and what to do. Messages
 In Python, the same errors are exceptions:
 
 {table(["exception", "code", "meaning"], rows)}
-A `pidual.DataWarning` means that the data can be used, but perhaps not in the way you meant.
+A `pidual.DataWarning` means that the data can be used, but perhaps not in the way you meant. Its kind `pidual.errors.VerdictWarning` says that a fit or a judgement `failed` or is `doubtful`, with the reasons.
 """
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -73,10 +74,11 @@ def test_missing_values_reach_an_estimator_that_takes_them(crowd):
     assert np.isfinite(trees.predict_proba(holes)).all()
     with pytest.raises(ValueError, match="infinity"):
         trees.predict_proba(np.full((1, x.shape[1]), np.inf))
-    plain = CrowdClassifier(estimator=LogisticRegression())
-    assert not get_tags(plain).input_tags.allow_nan
-    with pytest.raises(ValueError, match="NaN"):
+    plain = CrowdClassifier(estimator=LogisticRegression())  # which says so itself
+    with pytest.raises(ValueError, match=r"LogisticRegression cannot be fitted to these inputs \(Input X contains NaN"):
         plain.fit(holes[crowd.frame["item"]], label)
+    filled = CrowdClassifier(estimator=make_pipeline(SimpleImputer(), LogisticRegression()), random_state=0)
+    assert filled.fit(holes[crowd.frame["item"]], label, pi=pi).score(crowd.x_test, crowd.y_test) > 0.7
 
 
 def test_clone_parameters_and_pickle(crowd, fitted):

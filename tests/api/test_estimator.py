@@ -285,6 +285,63 @@ def test_a_network_is_told_where_a_value_is_missing(X, y, tmp_path):
         model.predict_proba(np.where(np.arange(len(X))[:, None] == 2, np.nan, X))
 
 
+def test_a_module_gets_neither_missing_values_nor_a_softmax(X, y):
+    holes = np.where(np.arange(X.size).reshape(X.shape) == 6, np.nan, X)
+    model = quick(epochs=1, module=nn.Linear(X.shape[1], 3))
+    with pytest.raises(DataError, match=r"X has missing values \(NaN\), and a module gets X as it is; fill them in"):
+        model.fit(holes, y)
+    with pytest.raises(DataError, match="leave module out"):
+        model.fit(X, y).predict_proba(holes)
+    soft = nn.Sequential(nn.Linear(X.shape[1], 3), nn.Softmax(1))
+    with pytest.raises(UsageError, match=r"returns probabilities; it must return logits: remove its softmax\.$"):
+        quick(epochs=1, module=soft).fit(X, y)
+    quick(epochs=1, module=nn.Sequential(nn.Linear(X.shape[1], 3), nn.LogSoftmax(1))).fit(X, y)
+
+
+def test_a_network_has_at_least_one_unit(X, y):
+    with pytest.raises(UsageError, match="option width of the network 'mlp' must be at least 1, not 0"):
+        PiDualClassifier(epochs=1, network__width=0).fit(X, y)
+
+
+def test_what_trains_nothing_refuses_options_of_training_in_words_of_python(X, y):
+    for options, name in (({"epochs": 3}, "epochs"), ({"network__width": 9}, "network__width")):
+        with pytest.raises(UsageError) as refused:
+            CrowdClassifier(**options).fit(X, y)
+        assert str(refused.value) == (
+            f"CrowdClassifier trains nothing here, so {name} does nothing; leave it out, give network='mlp', or use "
+            "PiDualClassifier."
+        )
+    with pytest.raises(UsageError, match=r"^PiDualClassifier trains nothing here, so epochs does nothing"):
+        PiDualClassifier("latent_truth", epochs=3).fit(X, y)
+
+
+def test_people_under_another_name_are_mentioned_once(crowd):
+    X, y, pi = crowd.x[crowd.frame["item"]], crowd.frame["label"], crowd.frame[["annotator"]]
+    with pytest.warns(DataWarning, match=r"pi has no column 'annotator', so .* rename the column .*\('who'\)") as said:
+        model = CrowdClassifier().fit(X, y, pi=pi.rename(columns={"annotator": "who"}))
+    assert len([each for each in said if "annotator" in str(each.message)]) == 1
+    assert model.annotators_ is None
+    assert CrowdClassifier().fit(X, y, pi=pi).annotators_ is not None
+
+
+def test_a_class_that_is_alone_and_one_that_is_unknown_are_named_as_in_y(X, y):
+    with pytest.raises(DataError, match=r"y has one class only \(0\.0\); a classifier needs"):
+        CrowdClassifier().fit(X, np.zeros(len(X)))
+    truth = np.where(np.arange(len(y)) == 3, "foo", None)
+    with pytest.raises(DataError, match=r"^truth has 'foo', and y has no such label; correct it\.$"):
+        CrowdClassifier().fit(X, y, truth=truth)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_an_accelerator_that_is_missing_is_named(X, y):
+    with pytest.raises(
+        UsageError, match=r"^accelerator='cuda': torch finds no such GPU here, only cpu.*; leave it out"
+    ):
+        quick(epochs=1, accelerator="cuda").fit(X, y)
+    with pytest.raises(UsageError, match="Cannot use accelerator 'abacus'"):
+        quick(epochs=1, accelerator="abacus").fit(X, y)
+
+
 def test_predicting_again_makes_no_second_fabric(X, y, monkeypatch):
     model = quick(epochs=1).fit(X, y)
     before = model.predict_proba(X)
@@ -654,7 +711,7 @@ def test_an_index_in_another_order_is_warned_of(X, y, pi, which):
     with pytest.warns(DataWarning, match="has the index of X in another order, .* by position") as caught:
         quick(epochs=1).fit(X, y, pi)
     assert caught[0].filename == __file__
-    assert sum("repeat an answer" not in str(one.message) for one in caught) == 1
+    assert sum(one.category is DataWarning and "repeat an answer" not in str(one.message) for one in caught) == 1
 
 
 # --- the command line ---

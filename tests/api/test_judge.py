@@ -401,3 +401,26 @@ def test_items_that_mislead_are_said_to_and_the_probabilities_count_there(tmp_pa
     assert code == 0, err
     assert "of the items seem to mislead" in out + err
     assert "of the items seem to mislead" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_tables_that_judge_opens_and_those_it_cannot(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = make_answers(30, per_item=3)[0]
+    expected = judge(frame).items
+    (tmp_path / "parts").mkdir()
+    half = len(frame) // 2
+    frame[:half].to_parquet("parts/a.parquet")
+    frame[half:].to_parquet("parts/b.parquet")
+    for given in ("parts", tmp_path / "parts", "parts/*.parquet"):
+        pd.testing.assert_frame_equal(judge(given).items.astype(str), expected.astype(str))
+    assert not list(tmp_path.rglob(".pidual.key"))  # nothing is kept, and people have their names
+    with pytest.raises(
+        UsageError, match=r"no column 'label'; rename the column of labels to 'label', or name it with la"
+    ):
+        judge(frame.rename(columns={"label": "given"}))
+    with pytest.raises(UsageError, match=r"several tables \(train, test\); choose one, such as ds\['train'\]\."):
+        judge({"train": frame, "test": frame})
+    with pytest.raises(UsageError, match="a path or a stream of Arrow, not int"):
+        judge(3)
+    with pytest.raises(UsageError, match="a table is a path, a DataFrame or a stream of Arrow, not dict"):
+        judge({"label": [1, 2]})

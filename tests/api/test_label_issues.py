@@ -11,7 +11,7 @@ import pytest
 from command_line import environment, run_cli
 
 import pidual
-from pidual import find_label_issues
+from pidual import find_label_issues, judge
 from pidual.api.label_issues import judge_labels
 from pidual.data import probabilities
 from pidual.data.given import read_given, read_values
@@ -61,13 +61,16 @@ def test_columns_are_those_of_cleanlab_and_of_the_estimator():
 
 def test_probabilities_of_other_rows_are_told():
     rows = np.random.default_rng(1).permutation(len(PROBS))
-    with pytest.warns(DataWarning, match=r"^Do not use these issues\. The probabilities say nothing about the labels"):
+    with pytest.warns(
+        DataWarning,
+        match=r"^The verdict is failed: do not use these issues\. The probabilities say noth",
+    ):
         find_label_issues(LABELS, PROBS[rows])
     with pytest.warns(DataWarning, match=r"AUC 0.50\); check that probabilities and labels have rows and classes"):
         find_label_issues(LABELS, np.full_like(PROBS, 1 / 3))
-    with pytest.warns(DataWarning, match="^Do not use these issues"):
+    with pytest.warns(DataWarning, match="failed: do not use these issues"):
         find_label_issues(LABELS, PROBS[:, [1, 2, 0]])  # columns of other classes
-    with pytest.warns(DataWarning, match=r"^Do not rely on these issues alone\. There are only 12 labels"):
+    with pytest.warns(DataWarning, match=r"doubtful: do not rely on these issues alone\. There are only 12 labels"):
         find_label_issues(LABELS[:12], PROBS[:12])
 
 
@@ -324,10 +327,68 @@ def test_annotators_and_items_that_cannot_be():
         find_label_issues(LABELS, PROBS, annotators=["a", "b", None] * 100)
     with pytest.raises(UsageError, match="so leave out `annotators`"):
         find_label_issues(np.stack([LABELS, LABELS], 1), PROBS, annotators=["a"] * 300)
-    with pytest.raises(DataError, match="items has 'a' twice"):
-        read_given(LABELS, PROBS, items=["a"] * 300)
+    with pytest.raises(UsageError, match="so each row is an item; leave out `items`"):
+        find_label_issues(np.stack([LABELS, LABELS], 1), PROBS, items=["a"] * 300)
+    with pytest.raises(DataError, match=r"200 rows for 300 labels of 2 items, and none for item 'a'; give"):
+        find_label_issues(LABELS, PROBS[:200], items=["a", "b"] * 150)
     with pytest.raises(UsageError, match=r"p\.csv is not a \.npy or \.npz file"):
         find_label_issues(LABELS, "p.csv")
+
+
+def test_the_index_of_labels_is_kept_and_one_in_another_order_is_mentioned():
+    index = pd.Index([f"row-{k}" for k in range(300)])[::-1]
+    labels = pd.Series(LABELS, index=index)
+    frame = find_label_issues(labels, PROBS, as_frame=True)
+    assert frame.index.equals(index)
+    pd.testing.assert_frame_equal(
+        frame.reset_index(drop=True), find_label_issues(LABELS, PROBS, as_frame=True), check_index_type=False
+    )
+    pred_probs = pd.DataFrame(PROBS, index=index)
+    assert find_label_issues(labels, pred_probs, as_frame=True).equals(frame)
+    with pytest.warns(DataWarning, match=r"^pred_probs has the index of labels in another order, but .*by position"):
+        find_label_issues(labels, pred_probs.set_axis(index[::-1]))
+
+
+def answers_of_items():
+    """Three answers to each of 100 items, in a mixed order, and probabilities by item."""
+    random = np.random.default_rng(3)
+    items = random.permutation(np.repeat(np.arange(100), 3))
+    truth = random.integers(0, 3, 100)
+    labels = np.where(random.random(300) < 0.2, random.integers(0, 3, 300), truth[items])
+    return items, labels, 0.3 * random.dirichlet([1, 1, 1], 100) + 0.7 * np.eye(3)[truth], random.integers(0, 9, 300)
+
+
+def test_answers_to_an_item_are_judged_together():
+    items, labels, p, who = answers_of_items()
+    names = np.array([f"item {k}" for k in range(100)])[items]
+    frame = find_label_issues(labels, p[items], items=items, annotators=who, as_frame=True)
+    together = judge(pd.DataFrame({"item": items, "label": labels, "annotator": who}), p).predictions
+    np.testing.assert_allclose(frame["label_quality"], together["label_quality"], atol=1e-5)
+    assert (frame["item"] == items).all()
+    assert (frame["annotator"] == who).all()
+    assert frame.groupby("item")["consensus_label"].nunique().max() == 1
+    assert find_label_issues(labels, p[items], annotators=who, items=items).tolist() == frame["is_label_issue"].tolist()
+    ranked = find_label_issues(labels, p, items=items, annotators=who, return_indices_ranked_by="label_quality")
+    assert set(ranked) == set(np.flatnonzero(frame["is_label_issue"]))
+    for probs, named in (
+        (p, items),
+        (pd.DataFrame(p, index=[f"item {k}" for k in range(100)])[::-1], names),
+        (p[items], names),
+    ):
+        again = find_label_issues(labels, probs, items=named, annotators=who, as_frame=True)
+        np.testing.assert_allclose(again["label_quality"], frame["label_quality"], atol=1e-5)
+    alone = find_label_issues(labels, p, items=items, as_frame=True)  # nobody is known
+    assert "annotator" not in alone
+    assert alone.groupby("item")["consensus_label"].nunique().max() == 1
+
+
+def test_answers_to_an_item_without_its_name_give_a_hint():
+    items, labels, p, _ = answers_of_items()
+    who = pd.Series(items).groupby(items).cumcount().to_numpy()
+    with pytest.warns(DataWarning, match="Rows of pred_probs repeat, with other annotators, .* give items="):
+        find_label_issues(labels, p[items], annotators=who)
+    find_label_issues(labels, p[items], annotators=who, items=items)
+    find_label_issues(LABELS, PROBS, annotators=np.arange(300) % 5)
 
 
 # --- the command ---

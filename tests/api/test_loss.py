@@ -8,7 +8,7 @@ from own_loop import ROWS, K, make, tensors
 from torch import nn
 from torch.nn import functional as F
 
-from pidual import PiDual, PiDualLoss, UsageError
+from pidual import DataWarning, PiDual, PiDualLoss, UsageError
 from pidual.data.pi.random_pi import random_pi
 from pidual.learn.batch import PI, Batch, Spec
 
@@ -93,6 +93,52 @@ def test_what_cannot_be_is_a_sentence(said):
     f, loss = make()
     with pytest.raises(UsageError, match=re.escape(said)):
         loss(f(x), y, **pi | WRONG[said])
+
+
+def test_numbers_that_are_missing_are_named():
+    f, loss = make()
+    numbers = pi["numbers"].clone()
+    numbers[5, 2] = float("nan")
+    with pytest.raises(UsageError, match="numbers, row 5 of the batch, column 2: nan is not a finite number; give 0"):
+        loss(f(x), y, **pi | {"numbers": numbers})
+
+
+def test_numbers_that_are_not_standardised_give_one_warning():
+    numbers = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+    seconds = torch.stack([numbers[:, 0], 2000 + 500 * numbers[:, 1]], 1)
+    for wrong, said in (
+        (seconds, "numbers, column 1: this batch has mean 2"),
+        (numbers * 1e-4, "numbers, column 0: this batch"),
+    ):
+        loss = PiDualLoss(K, numbers=2, random_pi=0, width=8)
+        loss.gate(numbers=wrong[:31])  # too few rows to be sure
+        with pytest.warns(DataWarning, match=f"{said}.* bring each column to mean 0 and standard deviation 1"):
+            loss.gate(numbers=wrong)
+        loss(torch.zeros(64, K), torch.zeros(64, dtype=torch.int64), numbers=wrong)  # and says no more
+
+
+def test_standardised_numbers_never_warn():
+    drawn = torch.Generator().manual_seed(0)
+    rare = (torch.rand(10_000, generator=drawn) < 0.01).float()
+    normal = torch.randn(10_000, generator=drawn)
+    columns = torch.stack([normal, normal.exp(), rare, normal**3, torch.rand(10_000, generator=drawn)], 1)
+    columns = (columns - columns.mean(0)) / columns.std(0)
+    loss = PiDualLoss(K, numbers=5, random_pi=0, width=8)
+    for batch in columns.split(32):
+        loss.gate(numbers=batch)
+
+
+def test_ignored_labels_do_not_count_and_nothing_but_them_is_no_loss():
+    f, loss = make()
+    some = torch.where(torch.arange(ROWS) % 3 == 0, -100, y)
+    kept = some != -100
+    rows = make(reduction="none")[1]
+    rows.load_state_dict(loss.state_dict())
+    torch.testing.assert_close(loss(f(x), some, **pi), rows(f(x), y, **pi)[kept].mean())
+    nothing = loss(f(x), torch.full_like(y, -100), **pi)
+    nothing.backward()
+    assert nothing.item() == 0
+    assert all((p.grad == 0).all() for p in (*f.parameters(), *loss.parameters()) if p.grad is not None)
 
 
 def test_wrong_sizes_are_sentences():

@@ -36,10 +36,16 @@ def test_run(crowd, tmp_path):
     run = fit_table(
         table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "<b>", FitOptions("ce", options={"epochs": 1})
     )
-    assert repr(run) == f"Run({str(tmp_path / '<b>')!r})"
+    status = run.summary.verdict.status
+    assert repr(run) == f"Run({str(tmp_path / '<b>')!r}, {status})"
+    assert status != "ok"  # one epoch is not enough
     shown = run._repr_html_()
     assert "<b>" not in shown
+    assert f"<td>{status}</td>" in shown
+    assert repr(Run("nowhere")) == "Run('nowhere', not finished)"
     assert f"<td>{run.summary.n_issues:,}</td>" in shown
+    (run.path / "summary.json").write_text("{}")
+    assert repr(Run(run.path)).endswith(", not readable)")
 
 
 def test_datasets(crowd):
@@ -54,7 +60,9 @@ def test_datasets(crowd):
 def test_judgement(crowd):
     judged = pidual.judge(crowd.frame[["item", "label", "annotator"]])
     issues = judged.predictions["is_label_issue"].sum()
-    assert repr(judged) == f"Judgement({len(crowd.frame)} annotations of 60 items, {issues} issues)"
+    status = judged.summary.verdict.status
+    about = "" if status == "ok" else f", {status}"
+    assert repr(judged) == f"Judgement({len(crowd.frame)} annotations of 60 items, {issues} issues{about})"
 
 
 def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):

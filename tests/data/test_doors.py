@@ -25,7 +25,7 @@ from pidual import (
     load_inputs,
     read_table,
 )
-from pidual.data import open_source, read_truth
+from pidual.data import key_path, open_source, read_truth
 from pidual.data.paths import beside
 from pidual.errors import DataError, PidualError
 
@@ -126,7 +126,7 @@ def test_columns_in_the_names_of_folders(tmp_path):
 
 
 def test_a_folder_without_tables_and_a_pattern_like_nothing(tmp_path):
-    with pytest.raises(UsageError, match=r"is a folder; give a file"):
+    with pytest.raises(UsageError, match=r"holds no table; a folder of parts has files of one kind"):
         open_source(tmp_path)
     with pytest.raises(UsageError, match=r"is like no file there"):
         open_source(tmp_path / "*.csv")
@@ -232,7 +232,7 @@ CALLS = {
     "find_label_issues": lambda make: find_label_issues(LABELS, make(PROBS)),
     "read_truth": lambda make: read_truth(make(GOLD), IN_MEMORY),
 }
-REFUSED = {(source, call) for source in FILES for call in ("judge", "CrowdClassifier.fit", "find_label_issues")}
+REFUSED = {(source, call) for source in FILES for call in ("CrowdClassifier.fit", "find_label_issues")}
 
 
 def doors_table():
@@ -335,6 +335,24 @@ def test_the_key_is_beside_the_table(tmp_path):
     assert beside(tmp_path / "t.csv") == tmp_path
     assert beside(tmp_path / "*" / "t*.csv") == tmp_path
     assert str(beside("s3://bucket/t.csv")) == "."
+
+
+def test_a_folder_and_a_pattern_of_its_files_have_one_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_parts(tmp_path / "parts", ".parquet", FRAME)
+    people = [read_table(place).frame["annotator"].astype(str).tolist() for place in ("parts/*.parquet", "parts")]
+    assert people[0] == people[1] != FRAME["annotator"].tolist()
+    assert (tmp_path / ".pidual.key").exists()
+    assert not (tmp_path / "parts" / ".pidual.key").exists()
+    (tmp_path / ".pidual.key").rename(tmp_path / "parts" / ".pidual.key")  # as versions before made it for a pattern
+    for place in ("parts", "parts/*.parquet"):
+        assert read_table(place).frame["annotator"].astype(str).tolist() == people[0]
+    assert not (tmp_path / ".pidual.key").exists()
+    (tmp_path / ".pidual.key").write_text("ab" * 32)
+    (tmp_path / ".pidual.key").chmod(0o600)
+    assert read_table("parts/*.parquet").frame["annotator"].astype(str).tolist() == people[0]  # its own comes first
+    assert read_table("parts").frame["annotator"].astype(str).tolist() != people[0]
+    assert key_path("s3://bucket/parts/*.csv") == key_path("t.csv") == Path(".pidual.key")
 
 
 def test_a_folder_is_fitted_and_exported_as_one_table(tmp_path, monkeypatch):

@@ -573,7 +573,7 @@ def test_a_saved_dataset_without_the_package(folder, monkeypatch):
 
 def test_other_folders_are_refused(folder):
     (folder / "empty").mkdir()
-    with pytest.raises(UsageError, match="empty is a folder; give a file"):
+    with pytest.raises(UsageError, match="empty holds no table; a folder of parts has files of one kind"):
         open_source(folder / "empty")
 
 

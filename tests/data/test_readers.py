@@ -129,7 +129,7 @@ def test_broken_files(tmp_path, name, content, parts):
 def test_missing_file_folder_and_unknown_format(tmp_path):
     with pytest.raises(UsageError, match=r"no\.csv does not exist"):
         open_source(tmp_path / "no.csv")
-    with pytest.raises(UsageError, match=r"is a folder; give a file: \.csv"):
+    with pytest.raises(UsageError, match=r"holds no table; .* of one kind: \.csv"):
         open_source(tmp_path)
     with pytest.raises(UsageError, match=r"'\.xlsx'.*convert it to \.csv"):
         open_source(write(tmp_path, "t.xlsx", "x"))

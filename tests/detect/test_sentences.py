@@ -10,9 +10,10 @@ from pidual.detect.sentences import (
     describe_expected,
     describe_gold,
     describe_precision,
+    describe_worth,
     whole_percent,
 )
-from pidual.run.records.summary import Detection, FromRun, GoldEstimates, PIDirection, Rate
+from pidual.run.records.summary import Detection, FromRun, GoldEstimates, PIDirection, PIWorth, Rate
 
 
 def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
@@ -73,3 +74,16 @@ def test_what_checked_items_say_and_what_they_contradict():
 def test_one_point_is_no_points(difference, words):
     found = PIDirection("tool", "web", "phone", "cat", difference, 0.001, 0.03, 0, True)
     assert f"'cat' {words} often than their items deserve" in describe_direction(found)
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "end"),
+    [
+        (400, 0.01, "points); so PI helped."),
+        (400, -0.01, "points); so this does not show that PI helped."),
+        (30, -0.01, "points); so this does not show that PI helped (30 items are few)."),
+    ],
+)
+def test_a_control_ends_with_what_follows_from_it(n, low, end):
+    worth = [PIWorth(what, n, 0.8, 0.75, 0.05, low, 0.11) for what in ("their noisy labels", "the consensus")]
+    assert describe_worth(worth).endswith(end)

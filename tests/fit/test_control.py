@@ -90,6 +90,7 @@ def test_a_run_says_what_its_pi_was_worth(folder, monkeypatch):
     assert held_out.difference_low > 0
     assert consensus.difference_low > 0
     assert f"What PI was worth, on 377 held-out items: {held_out.own:.1%} agreement with their noisy labels" in out
+    assert "points); so PI helped." in out
     assert "What PI was worth" in (folder / "run" / "report.html").read_text()
     assert frame.equals(plain.predictions.frame)  # the fit itself is as it is without a control
     assert [epoch["loss"] for epoch in run.history] == [epoch["loss"] for epoch in plain.history]

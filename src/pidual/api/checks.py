@@ -2,8 +2,6 @@
 
 import hashlib
 import numbers
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 from torch import nn
 
-from ..errors import DataError, DataWarning, UsageError
+from ..errors import DataError, UsageError
+from ..errors.messages import quoted
 
 
 def as_input(X: NDArray[Any], *, allow_nan: bool = False) -> NDArray[Any]:
@@ -54,6 +53,8 @@ def check_network(network: nn.Module, x: torch.Tensor, n_classes: int) -> None:
             f"The module returns shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
             f"of the {n_classes} classes, shape {(len(x), n_classes)}."
         )
+    if (logits >= 0).all() and torch.allclose(logits.sum(1), torch.ones(()).to(logits), atol=1e-3):
+        raise UsageError("The module returns probabilities; it must return logits: remove its softmax.")
 
 
 def row_index(X: Any, y: Any) -> pd.Index | None:
@@ -62,24 +63,6 @@ def row_index(X: Any, y: Any) -> pd.Index | None:
         if isinstance(rows, pd.DataFrame | pd.Series):
             return rows.index
     return None
-
-
-def warn_of_order(X: Any, y: Any, pi: Any) -> None:
-    """Warn where an index is that of X (or else of y) in another order, for rows are taken by position."""
-    parts = {f"pi[{name!r}]": part for name, part in pi.items()} if isinstance(pi, Mapping) else {"pi": pi}
-    given = {"X": X, "y": y, **parts}
-    known = {name: rows.index for name, rows in given.items() if isinstance(rows, pd.DataFrame | pd.Series)}
-    if not known:
-        return
-    first, index = next(iter(known.items()))
-    for name, other in known.items():
-        if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
-            warnings.warn(
-                f"{name} has the index of {first} in another order, but its rows are used by position; "
-                f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
-                DataWarning,
-                stacklevel=3,
-            )
 
 
 def draw_seed(random_state: Any) -> int:
@@ -102,7 +85,9 @@ def check_two_classes(codes: NDArray[np.integer[Any]], classes: NDArray[Any]) ->
     """Refuse labels that leave nothing to tell apart."""
     if len(found := np.unique(codes)) < 2:
         of = "" if len(classes) == 1 else ", where sample_weight is not 0"
-        raise DataError(f"y has one class only ({classes[found[0]]!r}){of}; a classifier needs at least 2 classes.")
+        raise DataError(
+            f"y has one class only ({quoted(classes[found[0]])}){of}; a classifier needs at least 2 classes."
+        )
 
 
 def check_complete(y: Any) -> None:

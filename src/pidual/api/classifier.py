@@ -1,5 +1,6 @@
 """CrowdClassifier and PiDualClassifier: scikit-learn's contract over the fits and detection."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,22 +13,22 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from ..data import AnnotationTable, Inputs, known_codes
-from ..data.in_memory import pi_columns, pi_names
+from ..data.in_memory import pi_columns, pi_names, warn_of_order
 from ..data.people import refuse_people_as_columns
 from ..data.sources.in_arrow import in_pandas
 from ..detect.sentences import describe_copies
-from ..errors import DataWarning, UsageError
+from ..errors import DataError, DataWarning, UsageError
+from ..errors.messages import quoted
 from ..fit.fit import check_called, fit_and_predict, train
 from ..fit.judge import Results, judge
 from ..fit.options import FitOptions
 from ..fit.predict import Answers
-from ..fit.prepare import Job, prepare
+from ..fit.prepare import Job, NothingToTrainError, prepare
 from ..fit.record import describe_model
 from ..learn.batch import as_storage
 from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, predicting_fabric
@@ -45,11 +46,11 @@ from .checks import (
     distinct_rows,
     draw_seed,
     row_index,
-    warn_of_order,
 )
 from .privacy import index_without_ids, make_table, numbered, summary_without_ids
 from .run import Run
 from .saved import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
+from .verdict import warn_of_verdict
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
 OPTION_WORDS = "training__, method__ or network__"
@@ -133,7 +134,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         X, y, pi, sample_weight, truth = map(in_pandas, (X, y, pi, sample_weight, truth))
         index = row_index(X, y)
-        warn_of_order(X, y, pi)
+        parts = {f"pi[{name!r}]": part for name, part in pi.items()} if isinstance(pi, Mapping) else {"pi": pi}
+        warn_of_order({"X": X, "y": y, **parts})
         if not self.keep_ids:
             refuse_people_as_columns("X", getattr(X, "columns", ()))
         check_complete(y)
@@ -146,7 +148,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         label = pd.Categorical.from_codes(codes, self.classes_.tolist())
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
-        known = None if truth is None else known_codes(truth, table)
+        known = None if truth is None else known_codes(truth, dataclasses.replace(table, source="y"))
         options, rows, machine, note = self._fit_options(table, pi), weight.astype(np.float32), None, ""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
             if self.estimator is None:
@@ -183,7 +185,16 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Fit a network, or what stands for one."""
         inputs = Inputs.from_array(x, source="X")
         assert isinstance(inputs.array, np.ndarray)
-        job = prepare(table, inputs, options, module=self._maker(inputs.array[:2]), sample_weight=weight, truth=truth)
+        maker = self._maker(inputs.array[:2])
+        try:
+            job = prepare(table, inputs, options, module=maker, sample_weight=weight, truth=truth)
+        except NothingToTrainError:
+            fixed = [name for name in ("epochs", "batch_size", "lr") if getattr(self, name) is not None]
+            name, me = [*fixed, *self._options][0], type(self).__name__
+            other = "use PiDualClassifier" if me == "CrowdClassifier" else "choose another method"
+            raise UsageError(
+                f"{me} trains nothing here, so {name} does nothing; leave it out, give network='mlp', or {other}."
+            ) from None
         check_called(job, self.callbacks or ())
         fabric = make_fabric(self.accelerator, job.training.precision)
         session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
@@ -223,19 +234,19 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _validate(self, *arrays: Any, **options: Any) -> Any:
         """Check X (and y) as scikit-learn does and return X as networks take it, with NaN where that is allowed."""
-        allow_nan = get_tags(self).input_tags.allow_nan
         arrays = tuple(map(in_pandas, arrays))
-        finite = "allow-nan" if allow_nan else True
-        found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite=finite, **options)
+        found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite="allow-nan", **options)
         X, *rest = found if len(arrays) > 1 else (found,)
-        x = as_input(X, allow_nan=allow_nan)
+        x = as_input(X, allow_nan=True)
+        if self.module is not None and x.dtype != np.uint8 and np.isnan(x).any():
+            raise DataError(
+                "X has missing values (NaN), and a module gets X as it is; fill them in, or leave module out."
+            )
         return (x, *rest) if rest else x
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.estimator is None and self.module is None  # our networks are told where it is
-        if hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
-            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.allow_nan = self.module is None  # our networks are told where it is; an estimator decides
         return tags
 
     def _plain_rows(self, X: Any) -> NDArray[Any] | None:
@@ -406,6 +417,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Pass on what the user should know about the data and of the fit."""
         for text in (*texts, *map(describe_copies, job.copies)):
             warnings.warn(text, DataWarning, stacklevel=3)
+        if self.annotators_ is None and job.table.people:
+            names = " or ".join(map(quoted, job.table.people))
+            warnings.warn(
+                "pi has no column 'annotator', so answers are not judged by person; rename the column that says who "
+                f"gave the label ({names}).",
+                DataWarning,
+                stacklevel=3,
+            )
+        warn_of_verdict(self.summary_.verdict, stacklevel=4)
         guard = self.summary_.guard
         if guard.collapsed:
             warnings.warn(
@@ -433,7 +453,7 @@ class CrowdClassifier(NoisyLabelClassifier):
         Instead of a network, and not for `PiDualClassifier`: any classifier with predict_proba, such as
         HistGradientBoostingClassifier(). Copies are fitted to the answers to four fifths of the items each, to judge
         the others, and then one to all items, their classes weighted by how likely they are (to the most likely ones
-        if its fit takes no sample_weight). Where its tags allow missing values, X may have NaN.
+        if its fit takes no sample_weight). Where it takes missing values, X may have NaN.
     network : str, default=None
         Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
     epochs : int, default=None

@@ -10,13 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.given import Given, read_given, read_given_sets
+from ..data.in_memory import warn_of_order
 from ..data.probabilities import as_floats
 from ..errors import DataWarning, UsageError
 from ..errors.messages import listed
 from ..learn.answers.one_label import LEAST
 from ..run.predictions import Predictions
-from ..run.records.summary import Verdict
 from .label_issues import FIT_NUMBERS, judge_given
+from .verdict import warn_of_verdict
 
 RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
 
@@ -37,6 +38,7 @@ def find_label_issues(
     multi_label: bool = False,
     classes: Sequence[Any] | None = None,
     annotators: Any = None,
+    items: Any = None,
     as_frame: bool = False,
 ) -> Any:
     """Find labels that look wrong, given a classifier's out-of-sample probabilities; same call as in cleanlab.
@@ -77,9 +79,13 @@ def find_label_issues(
         labels sorted.
     annotators : array (N,), optional
         Who gave each label.
+    items : array (N,), optional
+        What each label is about, where items have several labels, one per row: these are judged together. `pred_probs`
+        then has a row for each label, or one for each item (items are its row numbers, or the index of a frame).
     as_frame : bool
         Return a frame instead: is_label_issue, label_quality, given_label, predicted_label, consensus_label, a row for
-        each label in order. Labels of several annotators have the columns row and annotator too, and missing ones none.
+        each label in order, under the index of a Series. Labels of several annotators have the columns row and
+        annotator too, and missing ones none; with `items`, item.
         With `multi_label`: row, tag, is_label_issue, label_quality and has_tag, a row for each class that a set has or
         should have.
 
@@ -116,23 +122,43 @@ def find_label_issues(
         raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
     choose = partial(_choose, share=frac_noise, least=min_examples_per_class)
     if multi_label:
-        if annotators is not None:
-            raise UsageError("multi_label has no annotators; judge sets of several people with read_table and judge.")
+        if annotators is not None or items is not None:
+            raise UsageError(
+                "multi_label has no annotators or items; judge sets of several people with read_table and judge."
+            )
         said, probs, names = read_given_sets(labels, pred_probs, classes)
         found = _judge_sets(said, probs, names, num_to_remove_per_class, choose)
         return _sets_as_cleanlab(*found, said, probs, names, return_indices_ranked_by, as_frame)
-    given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
+    warn_of_order({"labels": labels, "pred_probs": pred_probs, "annotators": annotators, "items": items})
+    given = read_given(labels, pred_probs, classes=classes, annotators=annotators, items=items)
+    if items is None and _are_answers(given):
+        warnings.warn(
+            "Rows of pred_probs repeat, with other annotators, and each counts as an item of its own; if they are "
+            "answers to one item, give items=, so that they are judged together.",
+            DataWarning,
+            stacklevel=2,
+        )
     predictions, summary = judge_given(given, reasons=False)
-    _warn_of_verdict(summary.verdict)
+    warn_of_verdict(summary.verdict, "these issues")
     chosen = choose(predictions, num_to_remove_per_class)
     if as_frame:
-        return _as_cleanlab(given, predictions.with_issues(chosen))
+        frame = _as_cleanlab(given, predictions.with_issues(chosen))
+        return frame.set_axis(labels.index) if isinstance(labels, pd.Series) else frame
     if return_indices_ranked_by is None:
         mask = np.zeros(given.shape, dtype=bool)
         mask[given.places] = chosen
         return mask
     ranked = _rank(given, predictions, np.flatnonzero(chosen), return_indices_ranked_by)
-    return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
+    return given.places[0][ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
+
+
+def _are_answers(given: Given) -> bool:
+    """Return whether labels of different annotators have equal probabilities, as answers to one item have."""
+    if given.annotators is None or len(given.shape) == 2 or given.probs.size > FIT_NUMBERS:
+        return False
+    row = np.unique(np.asarray(given.probs), axis=0, return_inverse=True)[1].ravel()
+    both = pd.DataFrame({"row": row, "who": given.annotators})
+    return len(row) > 1.5 * (row.max() + 1) and not both.duplicated().any()
 
 
 def _refuse_cleanlab(rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any) -> None:
@@ -145,14 +171,6 @@ def _refuse_cleanlab(rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, c
         raise UsageError("rank_by_kwargs is not used: label_quality is relative to the class already; leave it out.")
     if confident_joint is not None:
         raise UsageError("confident_joint is not used: how classes are confused is estimated here; leave it out.")
-
-
-def _warn_of_verdict(found: Verdict) -> None:
-    """Warn if the issues should not be used, or not alone."""
-    words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
-    if found.status in words:
-        text = f"{words[found.status]}. {' '.join(found.reasons)}"
-        warnings.warn(text, DataWarning, stacklevel=3)
 
 
 def _choose(
@@ -199,7 +217,9 @@ def _as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
     own = ["is_label_issue", "label_quality", "given_label", "predicted_label", "consensus_label"]
     found = frame[own].reset_index(drop=True)
     if given.annotators is not None:
-        found["row"], found["annotator"] = given.row, given.annotators
+        found["row"], found["annotator"] = given.places[0], given.annotators
+    if given.item is not None:
+        found["item"] = frame["item"].to_numpy()
     return found
 
 

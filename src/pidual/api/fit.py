@@ -29,6 +29,7 @@ from ..run.lifecycle import begun_folder, check_directory, locked, promote
 from ..run.records.config import as_source
 from ..show.report import build_report
 from .run import Run
+from .verdict import warn_of_verdict
 
 
 def fit_table(
@@ -162,6 +163,8 @@ def fit_table(
     if before is not None and first:
         copy_decisions(before, RunFiles(out))
     known = {name: run.known[name] for name in ("config", "summary", "history") if name in run.known}
+    if "summary" in known:
+        warn_of_verdict(known["summary"].verdict)
     return Run.holding(out, **known)
 
 

@@ -27,6 +27,7 @@ from ..fit.options import FitOptions
 from ..fit.prepare import prepare
 from ..learn.engine import Session, make_fabric
 from ..run.records.summary import Summary
+from .verdict import status_shown, warn_of_verdict
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class Judgement:
     summary: Summary
 
     def __repr__(self) -> str:
-        issues = int(self.predictions["is_label_issue"].sum())
-        return f"Judgement({len(self.predictions):,} annotations of {len(self.items):,} items, {issues:,} issues)"
+        n, issues = len(self.predictions), int(self.predictions["is_label_issue"].sum())
+        about = status_shown(self.summary.verdict.status)
+        return f"Judgement({n:,} annotations of {len(self.items):,} items, {issues:,} issues{about})"
 
 
 def judge(
@@ -83,8 +85,8 @@ def judge(
 
     Parameters
     ----------
-    table : AnnotationTable, DataFrame or Arrow stream
-        Annotations; a frame, or a table of polars, DuckDB or Arrow, has
+    table : AnnotationTable, DataFrame, path or Arrow stream
+        Annotations; a frame, a file or folder of parts, or a table of polars, DuckDB or Arrow, has
         columns `label` and, where these are known, `item` and `annotator`, as for
         `AnnotationTable.from_frame`. Annotators then keep their names.
     pred_probs : array (n, K), DataFrame, Arrow stream or path, optional
@@ -129,13 +131,13 @@ def judge(
     >>> bool(wrong[worst["row"]].mean() > 0.8)
     True
     """
-    if isinstance(table, pd.DataFrame) or as_stream(table) is not None:
+    if isinstance(table, pd.DataFrame | Mapping | str | Path) or as_stream(table) is not None:
         table = AnnotationTable.from_frame(table, pi=pi, no_answer=no_answer, keep_ids=True)
     elif no_answer:
         raise UsageError("no_answer is for a frame; give it to read_table, which makes the table.")
     if not isinstance(table, AnnotationTable):
         raise UsageError(
-            f"table must be an AnnotationTable, a DataFrame or a stream of Arrow, not {type(table).__name__}."
+            f"table must be an AnnotationTable, a DataFrame, a path or a stream of Arrow, not {type(table).__name__}."
         )
     pred_probs = in_pandas(pred_probs)
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
@@ -144,6 +146,7 @@ def judge(
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.all_classes, sets=of_sets)
     known = None if truth is None else known_codes(truth, table)
     results = judge_inputs(table, inputs, pi_kinds=pi_kinds, truth=known)
+    warn_of_verdict(results.summary.verdict)
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 

@@ -27,7 +27,7 @@ Singles = NDArray[np.float32]
 def judge_given(given: Given, *, reasons: bool = True) -> tuple[Predictions, Judged]:
     """Judge every label: mark those that look wrong, with reasons if wanted, and return a summary as that of a run."""
     label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
-    if given.annotators is not None:
+    if given.annotators is not None or given.item is not None:
         return _judge_answers(given, label, reasons)
     seen, said = judge_labels(given)
     predictions = Predictions.build(
@@ -97,11 +97,11 @@ def find_verdict(predictions: Predictions, seen: _Seen, noise: Rate, findings: D
 
 
 def _judge_answers(given: Given, label: pd.Categorical, reasons: bool) -> tuple[Predictions, Judged]:
-    """Judge labels of known annotators by the answer model with all of its parts."""
+    """Judge labels of known annotators, or several of an item, by the answer model with all of its parts."""
     from .judge import judge_inputs
 
     check_probabilities(given.probs, len(given.classes), given.source)
-    pi = {"annotator": given.annotators}
+    pi = None if given.annotators is None else {"annotator": given.annotators}
     table = AnnotationTable.from_arrays(label, item=given.row, pi=pi, keep_ids=True, source="labels")
     names = np.arange(len(given.probs)).astype(str)
     inputs = Inputs.from_array(given.probs, names, kind="probabilities", source=given.source)

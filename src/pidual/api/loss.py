@@ -1,5 +1,6 @@
 """PiDualLoss: Pi-DUAL in any PyTorch training loop."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -9,10 +10,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..data.pi.random_pi import random_pi as draw_random_pi
-from ..errors import UsageError
+from ..errors import DataWarning, UsageError
 from ..learn.batch import PI, Spec, in_full_precision
 from ..learn.methods.pi_dual import NoiseAndGate
 from ..options import Count, at_least, check_values, one_of
+
+IGNORED = -100  # the label that cross_entropy leaves out
+SURE_ROWS, FAR, WIDE, NARROW = 32, 3.0, 10.0, 0.01  # rows, mean and deviation by which numbers are not standardised
 
 
 class PiDualLoss(NoiseAndGate):
@@ -91,7 +95,7 @@ class PiDualLoss(NoiseAndGate):
         if not isinstance(codes, Sequence) or not all(isinstance(size, int) and size > 0 for size in codes):
             raise UsageError(f"codes must be a list of the sizes of its columns, such as [12] people, not {codes!r}.")
         self.n_classes, self.numbers, self.random_pi, self.n_rows = n_classes, numbers, random_pi, n_rows
-        self.reduction = reduction
+        self.reduction, self._warned = reduction, False
         self.register_buffer("seed", torch.tensor(seed))  # so that weights that are read get the random PI they know
         self.make_networks(Spec(n_rows or 0, n_classes, tuple(codes), numbers), width, depth, gate_bias, sparse=False)
 
@@ -111,7 +115,8 @@ class PiDualLoss(NoiseAndGate):
         logits : tensor (B, n_classes)
             What your network f says about the inputs.
         y : int tensor (B,)
-            Given labels.
+            Given labels; rows with -100 are left out of the mean, as in cross_entropy. If all are, the loss and its
+            gradient are 0.
         codes : int tensor (B, C), or (B,) for a single column
             Categories from 0; -1 where not known.
         numbers : tensor (B, M), or (B,) for a single column
@@ -122,7 +127,10 @@ class PiDualLoss(NoiseAndGate):
         if logits.ndim != 2 or logits.shape[1] != self.n_classes:
             raise UsageError(f"The logits must have shape (rows, {self.n_classes}), not {tuple(logits.shape)}.")
         h, _ = self.join(logits, self.encode(len(logits), codes, numbers, index))
-        return F.cross_entropy(in_full_precision(h), y, reduction=self.reduction)
+        h = in_full_precision(h)
+        if self.reduction == "none" or y.is_floating_point():
+            return F.cross_entropy(h, y, reduction=self.reduction)
+        return F.cross_entropy(h, y, reduction="sum") / (y != IGNORED).sum().clamp(min=1)
 
     @torch.no_grad()
     def gate(
@@ -145,6 +153,7 @@ class PiDualLoss(NoiseAndGate):
                 f"are 0 to {int(sizes[column]) - 1}, or -1 where not known."
             )
         numbers = _columns("numbers", numbers, n, self.numbers, self.shared.bias.dtype).to(device)
+        self._check_numbers(numbers)
         if not self.random_pi:
             return PI(codes, numbers)
         if index is None:
@@ -157,6 +166,28 @@ class PiDualLoss(NoiseAndGate):
             )
         drawn = torch.from_numpy(draw_random_pi(int(self.seed), rows, self.random_pi))
         return PI(codes, torch.cat([numbers, drawn.to(numbers)], 1))
+
+    def _check_numbers(self, numbers: Tensor) -> None:
+        """Refuse numbers that are not finite, and warn once of a batch that is surely not standardised."""
+        if not numbers.isfinite().all():
+            row, column = (~numbers.isfinite()).nonzero()[0].tolist()
+            raise UsageError(
+                f"numbers, row {row} of the batch, column {column}: {float(numbers[row, column])} is not a finite "
+                "number; give 0, the mean, where it is not known."
+            )
+        if self._warned or len(numbers) < SURE_ROWS or not numbers.shape[1]:
+            return
+        deviation, mean = torch.std_mean(numbers.detach().float(), 0)
+        far = (mean.abs() > FAR) | (deviation > WIDE) | ((deviation > 0) & (deviation < NARROW))
+        if far.any():
+            self._warned, column = True, int(far.nonzero()[0])
+            warnings.warn(
+                f"numbers, column {column}: this batch has mean {mean[column]:.3g} and standard deviation "
+                f"{deviation[column]:.3g}; bring each column to mean 0 and standard deviation 1 over all rows (times: "
+                "their logarithm).",
+                DataWarning,
+                stacklevel=2,
+            )
 
 
 def _columns(name: str, values: Any, n: int, width: int, dtype: torch.dtype) -> Tensor:

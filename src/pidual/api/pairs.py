@@ -28,11 +28,13 @@ from ..learn.answers.judging import Judge, fit_judge, log_of
 from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, SETTLED, shared_confusions, vote_shares
 from ..learn.closed_form.scores import FIRST, SECOND, ScoreFitter, Scores, preferred
-from ..run.records.summary import Rate
+from ..run.records.summary import Rate, Verdict
 from .judge import judge_inputs
+from .verdict import status_shown, warn_of_verdict
 
 MOST_ITEMS = 5000  # whose scores are fitted together: a matrix with a row and a column for each
 KINDS = {SHOWN: "number"}
+NOT_CLEAR = "Which item is better is not clear for many pairs; more answers would help."
 Z_95 = 1.96
 
 
@@ -89,8 +91,8 @@ class PairsJudgement:
         return int(self.predictions["is_label_issue"].sum())
 
     def __repr__(self) -> str:
-        n, n_items = len(self.predictions), len(self.scores)
-        return f"PairsJudgement({n:,} answers about {n_items:,} items, {self.n_issues:,} issues)"
+        n, n_items, about = len(self.predictions), len(self.scores), status_shown(self.verdict)
+        return f"PairsJudgement({n:,} answers about {n_items:,} items, {self.n_issues:,} issues{about})"
 
 
 def judge_pairs(
@@ -152,6 +154,7 @@ def judge_pairs(
     predictions = _describe_answers(pairs, found.predictions.frame)
     pull = _order_pull(pairs, job.encoder.number_names, rows, judge, scores)
     items, summary = _describe_items(pairs, names, scores), found.summary
+    warn_of_verdict(Verdict(summary.verdict.status, [NOT_CLEAR]))
     return PairsJudgement(items, predictions, found.annotators, summary.noise, pull, summary.verdict.status)
 
 

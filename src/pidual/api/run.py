@@ -36,6 +36,7 @@ from ..run.predictions import arrow_reader, write_frame
 from ..run.records.reading import file_digest, seal
 from ..run.records.summary import GoldEstimates
 from ..show.report import build_report
+from .verdict import status_shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +109,17 @@ class Run(RunFiles):
     """
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"Run({str(self.path)!r}{status_shown(self._verdict)})"
+
+    @property
+    def _verdict(self) -> str:
+        """What the run says about itself."""
+        if not (self.path / "summary.json").exists():
+            return "not finished"
+        try:
+            return self.summary.verdict.status
+        except RunError:
+            return "not readable"
 
     def _repr_html_(self) -> str:
         """Show the run in a few numbers in a notebook."""
@@ -118,6 +129,7 @@ class Run(RunFiles):
             "annotations": f"{about.data.n_rows:,}",
             "items": f"{about.data.n_items:,}",
             "labels that look wrong": "not finished" if found is None else f"{found.n_issues:,}",
+            "verdict": self._verdict,
             "estimated noise rate": "unknown" if found is None else f"{found.estimated_noise_rate:.1%}",
         }
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in numbers.items())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..errors import DataWarning, KeyNotice, UsageError
+from ..errors import DataWarning, KeyNotice, UsageError, VerdictWarning
 from ..errors.messages import explaining_failed_writes, handling_warnings, printable
 from ..files import without_passwords, write_csv
 from ..options.launcher import is_first_process as is_first_process
@@ -35,8 +35,10 @@ def say(text: str) -> None:
 
 
 def said_warnings() -> contextlib.AbstractContextManager[None]:
-    """Show a warning about the data as a sentence, without the line of code it came from."""
-    return handling_warnings({DataWarning: lambda text: say(f"Warning: {text}"), KeyNotice: say})
+    """Show a warning about the data as a sentence, without the line of code it came from; commands print verdicts."""
+    return handling_warnings(
+        {VerdictWarning: lambda _: None, DataWarning: lambda text: say(f"Warning: {text}"), KeyNotice: say}
+    )
 
 
 @contextlib.contextmanager

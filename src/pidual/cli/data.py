@@ -71,15 +71,14 @@ def import_(
     """
     import functools
 
-    from ..data import KEY_NAME, load_key, long_frame, open_source
-    from ..data.paths import beside
+    from ..data import key_path, load_key, long_frame, open_source
 
     check_ending(out)
     if out.exists() and not force:
         raise UsageError(f"{out} exists; choose another name, or replace it with --force.")
     listed = [unquoted(part)[0] for part in annotators or []]
     opened = open_source(table, format=format, label=label, annotators=listed)
-    key = functools.cache(lambda: load_key(key_file or beside(table) / KEY_NAME))
+    key = functools.cache(lambda: load_key(key_file or key_path(table)))
     frame = long_frame(opened, None if keep_ids else key, item=item, label=label, annotator=annotator)
     write_table(frame, out)
     made = describe(frame, opened.guess, out)

@@ -101,8 +101,7 @@ def fit(
     check_directory(out, force=force, resume=resume)
     if not quiet and isinstance(table, Path) and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
-    from ..data import KEY_NAME, read_truth
-    from ..data.paths import beside
+    from ..data import key_path, read_truth
 
     with collected_warnings() as warnings:
         read, inputs, fit_options, source = load_job(table, options, quiet=quiet)
@@ -111,7 +110,7 @@ def fit(
             fit_options = fit_again(before, options)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
-    reads = [options["key_file"] or beside(table) / KEY_NAME]
+    reads = [options["key_file"] or key_path(table)]
     if truth is not None:
         source, reads = source | {"truth": without_passwords(str(truth))}, [*reads, truth]
     from ..api.fit import fit_table

@@ -53,7 +53,7 @@ def pairs(
     limit = None
     if fail_over is not None:
         limit = parse_number(fail_over, "--fail-over takes a share such as 5% or 0.05", lambda n: 0 <= n <= 1)
-    from ..api.pairs import judge_pairs
+    from ..api.pairs import NOT_CLEAR, judge_pairs
     from ..data import load_inputs
     from ..data.pairs import read_pairs
 
@@ -63,7 +63,7 @@ def pairs(
         found = judge_pairs(read_pairs(table, **columns, pi=pi, keep_ids=keep_ids, key_file=key_file), inputs)
     n, pull, noise = len(found.predictions), found.order_pull, found.noise
     if found.verdict != "ok":
-        say(f"This is {found.verdict}: which item is better is not clear for many pairs; more answers would help.")
+        say(f"This is {found.verdict}. {NOT_CLEAR}")
     who = "" if found.annotators is None else f" by {len(found.annotators):,} annotators"
     say(f"{n:,} answers about {len(found.scores):,} items{who}; {found.n_issues:,} look wrong.")
     say(f"{noise.rate:.1%} of the answers go against the better item ({noise.low:.1%} to {noise.high:.1%}).")

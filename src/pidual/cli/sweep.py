@@ -104,6 +104,8 @@ def sweep(
     """
     name = name_of(table) if data is None else f"{table.name.replace(':', '-')}-{scale}"
     options["method"] = method = options["method"] or "pi_dual"  # latent truth chooses among its settings itself
+    if data is None and method == "latent_truth" and options["network"] is None and not search:
+        raise UsageError("latent_truth chooses among its settings itself; there is nothing to sweep.")
     out = out or Path("sweeps") / f"{name}-{method}"
     if data is None:
         if given_on_command_line("scale"):

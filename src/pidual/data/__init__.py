@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .load import table_inputs as table_inputs
     from .opening import open_source as open_source
     from .people import KEY_NAME as KEY_NAME
+    from .people import key_path as key_path
     from .people import load_key as load_key
     from .people import pseudonym as pseudonym
     from .table import AnnotationTable as AnnotationTable
@@ -50,7 +51,7 @@ _HOMES = {
     "join": ["rows_by_name", "x_rows"],
     "known_classes": ["add_known", "known_codes", "read_truth"],
     "load": ["load_inputs", "load_probabilities", "table_inputs"],
-    "people": ["KEY_NAME", "load_key", "pseudonym"],
+    "people": ["KEY_NAME", "key_path", "load_key", "pseudonym"],
     "opening": ["open_source"],
     "table": ["AnnotationTable", "read_table"],
 }

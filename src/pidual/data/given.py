@@ -20,7 +20,7 @@ from .build import complete
 from .columns import as_text
 from .load import load_numpy
 from .opening import open_source
-from .probabilities import check_columns
+from .probabilities import as_floats, check_columns, check_probabilities
 from .sources.in_arrow import in_pandas
 
 MISSING = -1
@@ -44,11 +44,12 @@ class Given:
     annotators: NDArray[Any] | None = None  # (M,) who gave each label
     items: NDArray[Any] | None = None  # (N,) names of the rows
     source: str = "pred_probs"
+    item: NDArray[np.int64] | None = None  # (M,) the row of `probs` of every label, where items have several labels
 
     @property
     def row(self) -> NDArray[np.int64]:
-        """The row of every label."""
-        return self.places[0]
+        """The row of `probs` of every label."""
+        return self.places[0] if self.item is None else self.item
 
     @property
     def names(self) -> pd.Index:
@@ -72,7 +73,8 @@ def read_given(
     `pred_probs` (N, K).
     `classes`: names of the columns of `pred_probs`.
     `annotators` (N,): who gave each label, where there is one per row.
-    `items` (N,): names of the rows.
+    `items` (N,): names of the rows; labels of one name are answers to one item, whose probabilities are then the mean
+        of its rows, or a row for each item: by its name in the index of a frame, else by its number.
     `source`: what messages call the labels.
     """
     labels, pred_probs, annotators, items = map(in_pandas, (labels, pred_probs, annotators, items))
@@ -81,7 +83,9 @@ def read_given(
     if array.ndim not in (1, 2) or not array.size:
         what = f"{source} has the shape {array.shape}"
         raise DataError(f"{what}; give one label per row, or a column for every annotator.")
-    if len(probs) != len(array):
+    named = _names(items, len(array), "items")
+    several = named is not None and pd.unique(named).size < len(named)
+    if len(probs) != len(array) and not several:
         raise DataError(f"{source} has {len(array):,} rows and {name} has {len(probs):,}; give as many in both.")
     known = list(classes) if classes is not None else columns if array.dtype.kind in "OU" else None
     check_columns(probs, probs.shape[-1] if known is None else known, name)
@@ -99,16 +103,35 @@ def read_given(
     if array.ndim == 2:
         if who is not None:
             raise UsageError("labels have a column for every annotator, so leave out `annotators`.")
-        named = labels.columns if isinstance(labels, pd.DataFrame) else [f"{j}" for j in range(array.shape[1])]
-        who = np.asarray([str(one) for one in named], dtype=object)[places[1]]
-    names = _names(items, len(array), "items")
-    if names is not None and len(pd.unique(names)) < len(names):
-        twice = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
+        people = labels.columns if isinstance(labels, pd.DataFrame) else [f"{j}" for j in range(array.shape[1])]
+        who = np.asarray([str(one) for one in people], dtype=object)[places[1]]
+    if named is None or not several:
+        return Given(codes[places], places, array.shape, known, probs, who, named, name)
+    if array.ndim == 2:
+        raise UsageError("labels have a column for every annotator, so each row is an item; leave out `items`.")
+    item, unique = pd.factorize(named)
+    index = pred_probs.index if isinstance(pred_probs, pd.DataFrame) else None
+    probs = _of_items(probs, index, item, np.asarray(unique), name)
+    return Given(codes[places], places, array.shape, known, probs, who, np.asarray(unique), name, item.astype(np.int64))
+
+
+def _of_items(
+    probs: NDArray[Any], index: pd.Index | None, item: NDArray[Any], names: NDArray[Any], source: str
+) -> NDArray[Any]:
+    """Return the probabilities of every item: the mean of those of its labels, or its own row."""
+    check_probabilities(probs, probs.shape[1], source)
+    if len(probs) == len(item):
+        total = np.zeros((len(names), probs.shape[1]))
+        np.add.at(total, item, as_floats(np.asarray(probs)))
+        return total / np.bincount(item)[:, None]
+    rows = pd.RangeIndex(len(probs)) if index is None else index
+    found = rows.get_indexer(pd.Index(names)) if rows.is_unique else np.full(len(names), -1)
+    if (found < 0).any():
         raise DataError(
-            f"items has {quoted(twice)} twice; give several labels of an item as columns, one per annotator, or "
-            "use `pidual fit TABLE --probs`."
+            f"{source} has {len(probs):,} rows for {len(item):,} labels of {len(names):,} items, and none for item "
+            f"{quoted(names[np.argmin(found)])}; give a row for each label, or a frame with the items as its index."
         )
-    return Given(codes[places], places, array.shape, known, probs, who, names, name)
+    return np.asarray(probs[found])
 
 
 def read_given_sets(

@@ -3,6 +3,7 @@
 What no file can hold, such as intervals and lists, becomes text.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, DataWarning, UsageError
 from .build import complete
 from .classes import as_classes, check_classes
 from .people import names_annotator
@@ -96,3 +97,19 @@ def pi_names(columns: Mapping[Any, "pd.Series[Any]"]) -> dict[Any, str]:
 
 def _holds_people(name: Any, column: "pd.Series[Any]") -> bool:
     return has_people(Frame(_holdable(str(name), column).to_frame(str(name))), str(name))
+
+
+def warn_of_order(given: Mapping[str, Any]) -> None:
+    """Warn where an index is that of the first of these in another order, for rows are taken by position."""
+    known = {name: rows.index for name, rows in given.items() if isinstance(rows, pd.DataFrame | pd.Series)}
+    if not known:
+        return
+    first, index = next(iter(known.items()))
+    for name, other in known.items():
+        if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
+            warnings.warn(
+                f"{name} has the index of {first} in another order, but its rows are used by position; "
+                f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
+                DataWarning,
+                stacklevel=3,
+            )

@@ -3,7 +3,7 @@
 import itertools
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, UsageError
-from ..errors.messages import first_line, quoted
+from ..errors.messages import first_line, listed, quoted
 from ..files import without_passwords
 from . import exports
 from .paths import File, find_files, is_folder
@@ -151,6 +151,8 @@ def open_source(
         opened = Frame(source)
     elif (stream := as_stream(source)) is not None:
         opened = from_stream(stream)
+    elif isinstance(source, Mapping) and (parts := [name for name, part in source.items() if _is_table(part)]):
+        raise UsageError(f"these are several tables ({listed(parts, 5)}); choose one, such as ds[{parts[0]!r}].")
     else:
         raise UsageError(f"a table is a path, a DataFrame or a stream of Arrow, not {type(source).__name__}.")
     opened = opened if items or opened.guess is not None else exports.recognised_table(opened, format, label)
@@ -161,6 +163,11 @@ def open_source(
     return exports.melt(opened, annotators)
 
 
+def _is_table(part: Any) -> bool:
+    """Return whether this is a table in memory, such as a split of a dataset of Hugging Face."""
+    return isinstance(part, pd.DataFrame) or hasattr(part, "__arrow_c_stream__") or hasattr(part, "with_format")
+
+
 def _open(source: str | Path, form: str | None, label: str | None, items: bool) -> Source:
     if is_folder(source) and (found := exports.open_folder(Path(source), form, label)) is not None:
         return found
@@ -168,7 +175,7 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
     if is_folder(source):
         files = [file for file in files if file.kind in KINDS]
         if not files:
-            raise UsageError(f"{source} is a folder; give a file: {FORMATS}.")
+            raise UsageError(f"{source} holds no table; a folder of parts has files of one kind: {FORMATS}.")
     name = without_passwords(str(source))
     try:
         if len(files) == 1:

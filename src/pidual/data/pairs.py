@@ -19,7 +19,7 @@ from ..errors import DataError, UsageError
 from .build import complete, read_answered
 from .columns import spelling, values
 from .opening import open_source
-from .people import KEY_NAME, listed, load_key, refuse_people, shown
+from .people import key_path, listed, load_key, refuse_people, shown
 from .roles import find_roles
 from .sources import Source
 from .table import AnnotationTable
@@ -123,9 +123,7 @@ def read_pairs(
     if roles.annotator is not None:
         who = pd.factorize(pd.Series(frame["annotator"]))[0]
         frame["item"] = pd.factorize((first * len(items) + second) * (who.max() + 1) + who)[0]
-    key = (
-        None if keep_ids or roles.annotator is None else load_key(Path(key_file or Path(source.name).parent / KEY_NAME))
-    )
+    key = None if keep_ids or roles.annotator is None else load_key(Path(key_file or key_path(source.name)))
     used = [name for name in frame if name not in ("item", "label")]
     table = AnnotationTable.from_frame(pd.DataFrame(frame), pi=used, keep_ids=keep_ids, key=key)
     once = np.unique(table.item_codes, return_index=True)[1]

@@ -88,9 +88,14 @@ def beside(table: str | Path) -> Path:
     return found
 
 
+def has_parts(path: str | Path) -> bool:
+    """Return whether this is a pattern of files of this machine, such as parts/*.parquet."""
+    return not is_address(str(path)) and _is_pattern(Path(path))
+
+
 def is_there(path: str | Path) -> bool:
     """Return whether there is something at a path, or like a pattern, of this machine."""
-    return not is_address(str(path)) and (Path(path).exists() or bool(_is_pattern(Path(path)) and glob.glob(str(path))))
+    return not is_address(str(path)) and (Path(path).exists() or (has_parts(path) and bool(glob.glob(str(path)))))
 
 
 def find_files(place: str | Path) -> list[File]:

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, KeyNotice, UsageError, messages
 from ..errors.messages import quoted
-from .paths import check_file
+from .paths import beside, check_file, has_parts, is_folder
 
 if TYPE_CHECKING:
     from .columns import Keys
@@ -263,6 +263,19 @@ def refuse_people_as_inputs(source: str, people: list[str]) -> None:
 # --- pseudonyms, and the secret key they are made with ---
 
 KEY_NAME = ".pidual.key"
+
+
+def key_path(table: str | Path) -> Path:
+    """Return where the key of a table is, or is to be made: beside its file, or beside the folder of its parts.
+
+    A folder and a pattern of its files have one key. One that is within the folder is found too, by a pattern first.
+    """
+    folder, pattern = beside(table), has_parts(table)
+    places = [folder, folder.parent] if pattern else [folder, Path(table)] if is_folder(table) else [folder]
+    made = folder.parent if pattern else folder
+    return next((place for place in places if (place / KEY_NAME).exists()), made) / KEY_NAME
+
+
 _LONGEST_KEY = 200  # bytes of a file that are read
 _MADE = re.compile("a-[0-9a-f]{12}")
 

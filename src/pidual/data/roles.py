@@ -71,7 +71,8 @@ def find_roles(
         taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
-            f"{source.name} {why}; name the column that holds the labels with label= (--label)"
+            f"{source.name} {why}; rename the column of labels to 'label', or name it with label= of read_table "
+            "(--label)"
             f"{hint(source, None) or f'. Its columns: {listed(source.columns)}.'}"
         )
     pi_columns = _find_pi(source, pi_asked, found)

@@ -29,8 +29,7 @@ from .columns import Keys
 from .in_memory import read_arrays
 from .label_sets import LabelSets, read_sets
 from .opening import open_source
-from .paths import beside
-from .people import KEY_NAME, load_key, refuse_people
+from .people import key_path, load_key, refuse_people
 from .roles import find_roles
 from .sources import Source
 
@@ -368,8 +367,8 @@ def read_table(
     (['item', 'label', 'annotator', 'seconds', 'y'], ('annotator',))
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
-    key_path = Path(key_file) if key_file else beside(source.name) / KEY_NAME
-    key = None if keep_ids else functools.cache(lambda: load_key(key_path, make=new_key))
+    place = Path(key_file) if key_file else key_path(source.name)
+    key = None if keep_ids else functools.cache(lambda: load_key(place, make=new_key))
     columns = (item, label, annotator, pi, y, split, x_columns)
     if _are_sets(source, label, labels, label_separator, multi_label):
         return _read_sets(source, columns, key, same, exact_labels, no_answer, labels, label_separator)

@@ -27,6 +27,7 @@ from .gold.calibrator import LEAST_GOLD
 
 UNKNOWN = "–"
 MOST_SHARES = 5  # classes of which the shares are said
+FEW_HELD_OUT = 300  # items, on which a difference of a few points does not stand out
 DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
 VERDICTS = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
 KERNELS = {"linear": "a linear rule", "gauss": "similar items", "relu": "a rule with bends"}
@@ -302,7 +303,10 @@ def describe_worth(found: Sequence[PIWorth]) -> str:
         f"difference: {100 * each.difference_low:+.1f} to {100 * each.difference_high:+.1f} points)"
         for each in found
     )
-    return f"What PI was worth, on {found[0].n_items:,} held-out items: {said}."
+    n, helped = found[0].n_items, any(each.difference_low > 0 for each in found)
+    end = "so PI helped" if helped else "so this does not show that PI helped"
+    few = f" ({n:,} items are few)" if not helped and n < FEW_HELD_OUT else ""
+    return f"What PI was worth, on {n:,} held-out items: {said}; {end}{few}."
 
 
 def describe_copies(record: CopyGroup) -> str:

@@ -136,5 +136,9 @@ class DataWarning(UserWarning):
     """
 
 
+class VerdictWarning(DataWarning):
+    """A verdict that is failed or doubtful, with its reasons."""
+
+
 class KeyNotice(UserWarning):
     """A secret key was made, and where it is."""

@@ -19,9 +19,9 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from ..data import (
-    KEY_NAME,
     AnnotationTable,
     Inputs,
+    key_path,
     load_inputs,
     load_probabilities,
     no_inputs,
@@ -30,7 +30,6 @@ from ..data import (
 )
 from ..data.embedding import Embedder, Progress
 from ..data.new_answers import Reading
-from ..data.paths import beside
 from ..data.pi import PIEncoder
 from ..data.sources import Source
 from ..data.sources.in_arrow import in_pandas
@@ -99,7 +98,7 @@ def _reading(run: RunFiles, table: Any, columns: Mapping[str, str | None], key_f
     if not keys:
         asked = None if source.asked is None else source.asked.key_file
         places = [table if isinstance(table, str | Path) else "table", *([source.table] if source.table else [])]
-        keys = [*([Path(asked)] if asked else []), *(beside(place) / KEY_NAME for place in places)]
+        keys = [*([Path(asked)] if asked else []), *map(key_path, places)]
     pi = [column["name"] for column in model.pi]
     given = None if run.config.data.keep_ids else keys
     return Reading(str(run.path), model.classes, pi, columns, given, **how)

@@ -229,6 +229,10 @@ def _choose_network(
     return options.network or network_of(options.setting, in_shape)
 
 
+class NothingToTrainError(UsageError):
+    """Options of training, of the method or of a network where there is nothing to train."""
+
+
 def _check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
     """Refuse options of training, of the method or of a network where there is none; `judging`: nor can be one."""
     for name in options.options:
@@ -238,7 +242,7 @@ def _check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
             else "latent_truth without a named network is worked out, not trained"
         )
         way_out = "" if judging else ", or name a network to train (--network mlp or small_cnn; network=)"
-        raise UsageError(f"There is no {quoted(name)} to set: {why}. Leave it out{way_out}.")
+        raise NothingToTrainError(f"There is no {quoted(name)} to set: {why}. Leave it out{way_out}.")
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ..data import KEY_NAME, as_text, keys, load_key, pseudonym
-from ..data.paths import beside, is_address, is_there
+from ..data import as_text, key_path, keys, load_key, pseudonym
+from ..data.paths import is_address, is_there
 from ..data.reopen import reopen_sets, reopen_table
 from ..data.roles import Roles
 from ..data.sources import Source
@@ -44,7 +44,7 @@ def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | Non
     """
     if roles.annotator is None:
         raise UsageError(f"{source.name} does not say who gave the labels.")
-    path = Path(key_file) if key_file else beside(source.name) / KEY_NAME
+    path = Path(key_file) if key_file else key_path(source.name)
     key = load_key(path, make=False)
     names = as_text(keys(source, roles.annotator, source.read([roles.annotator])[roles.annotator]).names).to_pylist()
     return {name: name for name in names} | {pseudonym(name, key): name for name in names}

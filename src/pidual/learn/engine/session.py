@@ -76,12 +76,24 @@ def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric
             precision=precision,
         )
     except (ValueError, RuntimeError) as error:
+        here = _devices()
+        if accelerator in ("cuda", "gpu", "mps") and accelerator not in here and (accelerator, len(here)) != ("gpu", 2):
+            raise UsageError(
+                f"accelerator='{accelerator}': torch finds no such GPU here, only {' and '.join(here)}; leave it out, "
+                "or install torch's build for your GPU (pidual doctor)."
+            ) from error
         reason = str(error).rstrip(".")
         raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
     fabric.launch()
     if fabric.device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = True  # as convolutions are by default
     return fabric
+
+
+def _devices() -> list[str]:
+    """Return the accelerators that torch finds, by the names of Fabric."""
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return ["cpu", *(name for name, there in found.items() if there)]
 
 
 def usual_precision(accelerator: str) -> str:

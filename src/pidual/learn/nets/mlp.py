@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...errors import UsageError
+from ...options import Count, Share
 from .base import Network, Standardize, glorot_linear
 
 SPARSE_ABOVE = 2**24  # numbers of a table beyond which only rows of a batch are updated; the paper's are all
@@ -106,9 +107,9 @@ class MLP(Network):
         in_dim: int,
         n_classes: int,
         *,
-        width: int = 256,
+        width: Count = 256,
         depth: int = 2,
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         standardize: Standardize | None = None,
     ) -> None:
         super().__init__(width if depth else in_dim, n_classes, standardize)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...errors import UsageError
+from ...options import Count
 from .base import Network, Standardize, conv, he_normal_, pooled
 
 
@@ -168,8 +169,8 @@ class WideResNet(ResNet):
         n_classes: int,
         in_channels: int = 3,
         *,
-        depth: int = 28,
-        widen: int = 10,
+        depth: Count = 28,
+        widen: Count = 10,
         standardize: Standardize | None = None,
     ) -> None:
         if depth < 10 or (depth - 4) % 6:
@@ -213,8 +214,8 @@ class SmallCNN(Network):
         n_classes: int,
         in_channels: int = 3,
         *,
-        width: int = 32,
-        convs: int = 1,
+        width: Count = 32,
+        convs: Count = 1,
         standardize: Standardize | None = None,
     ) -> None:
         super().__init__(4 * width, n_classes, standardize)
