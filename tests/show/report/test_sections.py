@@ -14,7 +14,7 @@ from pidual.run.predictions import Predictions, read_frame, write_frame
 from pidual.run.records.config import Config
 from pidual.run.records.reading import as_record, file_digest
 from pidual.run.records.summary import Summary
-from pidual.show.report import build_report
+from pidual.show.report import build_report, people
 from pidual.show.report.people import annotators, axis_of, by_class
 from pidual.show.report.sections import amounts, data_name, why
 
@@ -359,3 +359,10 @@ def test_which_way_answers_are_moved_and_by_what_it_was_found(run, n_gold):
     assert ("At least 40 checked items stand behind each number" in page.words) == bool(n_gold)
     assert ("left out" in page.words) == (not n_gold)
     assert "#pi" in {attrs["href"] for attrs in page.all("a")}
+
+
+def test_what_an_order_moves_is_in_points():
+    row = {"order_pairs": 40, "order_agreement": 0.8, "order_agreement_low": 0.7, "order_agreement_high": 0.9}
+    row |= {"order_favours": "fail when second", "order_shift": 0.07, "order_shift_low": 0.02, "order_shift_high": 0.11}
+    assert "more often fail when second (+7.0 points, 2.0 to 11.0)" in people._notes(row)
+    assert not any("fail when second" in note for note in people._notes(row | {"order_shift_low": -0.01}))
