@@ -136,6 +136,8 @@ def test_a_sweep_is_of_a_method_that_is_named(data, folder, tmp_path):
         choose_search(FitOptions())
     with pytest.raises(UsageError, match="options of one method; name it"):
         run_sweep(*data, tmp_path / "sweep", FitOptions(), LRS)
+    code, _, err = sweep(folder, tmp_path / "sweep", "--method", "latent_truth")
+    assert (code, "latent_truth chooses among its settings itself; there is nothing to sweep." in err) == (2, True)
     code, _, err = sweep(folder, tmp_path / "sweep", "--method", "auto", *search(lr="0.01,0.1"))
     assert (code, err.count("\n")) == (2, 1)
     assert "name it, such as --method pi_dual" in err
