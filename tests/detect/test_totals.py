@@ -72,7 +72,7 @@ def test_sums_say_what_a_run_says():
         label_quality=frame["label_quality"],
         gate=frame["gate"],
     ).with_issues(frame["is_label_issue"])
-    of_run = describe_annotators(predictions, frame["label_quality"], stated=stated)
+    of_run = describe_annotators(predictions, frame["label_quality"], most=stated[1])
     names = [name for name in found.annotators if name != "annotator"]
     assert {*of_run} - {*names} == {"annotator", "agreement", "copies", "mean_gate"}
     assert found.annotators["annotator"].astype(str).tolist() == of_run["annotator"].astype(str).tolist()

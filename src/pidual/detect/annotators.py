@@ -29,7 +29,7 @@ def describe_annotators(
     copies: Iterable[CopyGroup] = (),
     known: tuple[Floats, Floats, Floats] | None = None,
     no_answers: Mapping[str, int] | None = None,
-    stated: npt.ArrayLike | None = None,
+    most: npt.ArrayLike | None = None,
 ) -> pd.DataFrame | None:
     """Build the table of `ANNOTATORS_COLUMNS` for marked predictions; None where annotators are not known.
 
@@ -38,7 +38,7 @@ def describe_annotators(
     `copies`: clusters of annotators who copy each other, by `Copies.describe`.
     `known` (A,): accuracy of each annotator and the ends of its interval, as items of known class say.
     `no_answers`: how often each gave no answer (`AnnotationTable.no_answers`).
-    `stated` (2, N): probability that each label is right, at the least and at the most that may be stated.
+    `most` (N,): probability that each label is right, counted in full, at the most that may be stated.
     """
     if predictions.annotator is None:
         return None
@@ -47,8 +47,8 @@ def describe_annotators(
     size = len(names)
     by_consensus, n = Counts.of_predictions(predictions), np.bincount(who, minlength=size)
     told = n, sums(who, right, size), sums(who, predictions.is_issue, size)
-    ends = [] if stated is None else [sums(who, values, size) for values in np.asarray(stated)]
-    columns = describe_sums(names, classes, *told, by_consensus, counts, known, ends)
+    in_full = None if most is None else sums(who, most, size)
+    columns = describe_sums(names, classes, *told, by_consensus, counts, known, in_full)
     agreement = own_agreement(answer_pairs(predictions.item, who), who, *predictions.answers, size)
     columns["agreement"] = np.clip(agreement, -1, 1).astype(np.float32)
     if no_answers:
@@ -74,20 +74,20 @@ def describe_sums(
     by_consensus: Counts,
     counts: Counts | None = None,
     known: tuple[Floats, Floats, Floats] | None = None,
-    ends: Iterable[npt.ArrayLike] = (),
+    most: npt.ArrayLike | None = None,
 ) -> dict[str, Any]:
     """Return what sums over answers say about people, a value for each: columns of `ANNOTATORS_COLUMNS`.
 
     `n`, `rights`, `issues`: answers of each, right ones to be expected among them, and those that look wrong.
     `by_consensus`, `counts`: answers by the consensus of their items, and by what these may be, by default the same.
-    `ends`: right ones of each at the least and at the most that may be stated; the interval holds those of both.
+    `most`: right ones of each at the most that may be stated; the interval holds that of these, too.
     """
     n, rights, size = np.asarray(n), np.asarray(rights, np.float64), len(names)
     quality, on_classes = rights / np.maximum(n, 1), ClassAccuracy.of(counts or by_consensus)
-    every = np.array([rights, *ends])
-    crowd = every.sum(1, keepdims=True) / n.sum() if n.sum() else 0.5
-    low, high = beta_interval(every, n, crowd)
-    low, high = low.min(0), high.max(0)
+    both = np.array([rights, rights if most is None else most], np.float64)
+    crowd = both.sum(1, keepdims=True) / n.sum() if n.sum() else 0.5
+    lows, highs = beta_interval(both, n, crowd)
+    low, high = lows.min(0), highs.max(0)
     if known is not None:
         quality, low, high = known
         rights = quality * n

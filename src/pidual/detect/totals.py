@@ -86,8 +86,8 @@ class Totals:
         sums["n_wrong"], sums["wrong_wrong"] = (item["n"] * item["wrong"]).sum(), (item["wrong"] ** 2).sum()
         true, given = (frame[name].astype(object) for name in ("consensus_label", "given_label"))
         who = frame["annotator"].astype(str) if named else pd.Series("", frame.index, dtype="str")
-        own = frame[["label_quality", "is_label_issue", *ENDS]].astype(np.float64)
-        own = own.set_axis(["right", "issues", *ENDS], axis=1)
+        own = frame[["label_quality", "is_label_issue", ENDS[1]]].astype(np.float64)
+        own = own.set_axis(["right", "issues", "wrong"], axis=1)
         n = frame["consensus_quality"].astype(np.float64)
         cells = pd.DataFrame({"n": n, "right": n * (given == true)}).groupby(
             [who.rename("who"), true.rename("true"), given.rename("given")]
@@ -122,8 +122,8 @@ class Totals:
         who, true, given = (order.get_indexer(pd.Index(cells[name])) for name, order in orders.items())
         n, rights = cells["n"].to_numpy(), cells["right"].to_numpy()
         counts = Counts.in_cells(who, true, given, n, rights, len(classes))
-        n, rights, issues, *wrong = (self.people[name].to_numpy() for name in ("n", "right", "issues", *ENDS))
-        said = describe_sums(names, classes, n, rights, issues, counts, ends=[n - each for each in wrong])
+        n, rights, issues, wrong = (self.people[name].to_numpy() for name in ("n", "right", "issues", "wrong"))
+        said = describe_sums(names, classes, n, rights, issues, counts, most=n - wrong)
         return worst_first(pd.DataFrame(said))
 
 

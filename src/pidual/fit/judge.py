@@ -118,7 +118,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     )
     items = describe_items(counted, posteriors)
     known, n_no_answer = None if answers.gold is None else answers.gold.annotators, job.table.no_answers
-    by = counts, job.copies, known, n_no_answer, scores.stated
+    by = counts, job.copies, known, n_no_answer, scores.stated[1]
     annotators = describe_annotators(counted, counted.label_quality, *by)
     by_class = describe_annotator_classes(counted, annotators, counts)
     if annotators is not None and by_class is not None:

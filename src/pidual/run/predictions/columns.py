@@ -97,8 +97,8 @@ ANNOTATORS_COLUMNS = {
     ),
     "quality_low": Column(
         "share",
-        "lower end of its 95% interval (of Beta distributions, from the least to the most that may be stated, or "
-        "by gold)",
+        "lower end of its 95% interval (of Beta distributions, with answers counted half, and in full at the most that "
+        "may be stated; or by gold)",
     ),
     "quality_high": Column("share", "upper end of its 95% interval"),
     "num_labelled": Column("count", "number of their labels"),
