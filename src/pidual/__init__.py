@@ -94,7 +94,7 @@ __all__ = [
     "read_table",
 ]
 
-__version__ = "0.2.0"  # the only place that has it: pyproject.toml and the command line read it from here
+__version__ = "0.3.0"  # the only place that has it: pyproject.toml and the command line read it from here
 
 
 def __getattr__(name: str) -> Any:
