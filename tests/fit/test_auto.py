@@ -105,7 +105,7 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     assert "The inputs explain" in (crowd / "stdout").read_text()
     votes = read_json(crowd / "run" / "summary.json")["consensus"]["votes"]
     assert 0 < votes <= 3 / (1 + 0.4 * 2)
-    assert f"3.0 answers to an item count as {votes:.1f} votes" in (crowd / "stdout").read_text()
+    assert f"3.0 answers to an item count as {votes:.1f} independent ones" in (crowd / "stdout").read_text()
 
 
 def test_predict_says_of_test_items_what_the_fit_said(crowd):

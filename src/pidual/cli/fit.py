@@ -104,7 +104,7 @@ def fit(
     from ..data import key_path, read_truth
 
     with collected_warnings() as warnings:
-        read, inputs, fit_options, source = load_job(table, options, quiet=quiet)
+        read, inputs, fit_options, source = load_job(table, options, quiet=quiet, advise=True)
         known = None if truth is None else read_truth(truth, read)
         if before is not None:
             fit_options = fit_again(before, options)

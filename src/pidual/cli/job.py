@@ -140,9 +140,12 @@ def _find_scale(table: "AnnotationTable") -> list[str]:
 
 
 def load_job(
-    table: Path | str, options: dict[str, Any], *, quiet: bool = False
+    table: Path | str, options: dict[str, Any], *, quiet: bool = False, advise: bool = False
 ) -> tuple["AnnotationTable", "Inputs", "FitOptions", dict[str, Any]]:
-    """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
+    """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last.
+
+    `advise`: warn of columns and labels that may be more than is made of them.
+    """
     _check_options(options)
     from ..data import open_source, read_table
     from ..data.features import expect_inputs
@@ -172,7 +175,7 @@ def load_job(
     opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
     with embedding_progress(quiet) as progress:
         place, inputs = _read_inputs(table, opened, read, used | {"columns": columns, "progress": progress})
-    for said in _describe_columns(read, opened, used):
+    for said in _describe_columns(read, opened, used) if advise else []:
         warnings.warn(said, DataWarning, stacklevel=2)
     from ..fit.options import FitOptions
 
