@@ -66,6 +66,15 @@ STEPS = {
         "crowds_embedded.jsonl",
         options="--only embedded --methods auto,crowdlab --out benchmarks/results/crowds_embedded.json",
     ),
+    "crowds_seconds": script(
+        "crowds",
+        0.1,
+        "",  # README
+        "crowds_seconds.json",
+        "crowds_seconds.jsonl",
+        options="--seeds 1 --only real --methods auto,crowdlab,dawid_skene,mace,glad,crowd_layer "
+        "--out benchmarks/results/crowds_seconds.json",
+    ),
     "embedded": script("embedded", 0.3, "evidence.md", "embedded.jsonl"),
     "real_crowds": script("real_crowds", 0.5, "settings.md"),
     "gold": script("gold", 1, "evidence.md"),
@@ -76,6 +85,7 @@ STEPS = {
             "sets.py planted benchmarks/results/sets.json --seeds 2",
             "sets.py crowd benchmarks/results/sets.json",
             "sets.py scale benchmarks/results/sets.json --items 1000",
+            "sets.py scale benchmarks/results/sets.json --items 100000",
             "sets.py parts benchmarks/results/sets.json --items 100000 --fitted 12",
         ),
         ("sets.json",),
