@@ -14,22 +14,32 @@ NONE = "No fit of this set is kept yet; the command above makes them."
 ENDS = ("f_wrong", "f_correct", "gate")  # after the last epoch, of the watched rows
 
 
-def tables(fits):
-    """Return the tables by name: `human NAME` for each dataset, and how they were made."""
-    fits = [fit for fit in fits if fit["scale"] == "cpu" and fit["dataset"] in NAMES]
+def tables(fits, controls):
+    """Return the tables by name: `human NAME` for each dataset, that of the controls, and how they were made."""
+    fits = [fit for fit in fits if fit["scale"] == "cpu" and fit["dataset"] in NAMES and not fit["variant"]]
     by_set = {name: [fit for fit in fits if fit["dataset"] == name] for name in NAMES}
     made = {f"human {name}": markdown(_rows(own)) if own else NONE for name, own in by_set.items()}
-    about = {key: sorted({fit["about"][key] for fit in fits}) for key in ("date", "commit", "hardware", "torch")}
-    words = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
-    hours = sum(fit["seconds"] for fit in fits) / 3600
-    made["human about"] = f"{len(fits)} fits, {hours:.1f} hours on a share of one core beside other work; {words}"
+    made["human controls"] = _side_by_side(controls)
+    made["human about"] = f"{_about(fits)}. Controls: {_about(controls)}"
     made["human gain"] = "\n".join(f"- {_gain(name, own)}" for name, own in by_set.items())
     return made
 
 
 def readme(fits):
-    """Return the table of README.md: methods without controls, a group of columns for each dataset."""
-    fits = [fit for fit in fits if fit["scale"] == "cpu" and fit["dataset"] in NAMES and not fit["variant"]]
+    """Return the table of README.md."""
+    return _side_by_side([fit for fit in fits if fit["scale"] == "cpu" and not fit["variant"]])
+
+
+def _about(fits):
+    """Return how fits were made, in words."""
+    about = {key: sorted({fit["about"][key] for fit in fits}) for key in ("date", "commit", "hardware", "torch")}
+    words = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
+    hours = sum(fit["seconds"] for fit in fits) / 3600
+    return f"{len(fits)} fits, {hours:.1f} hours on a share of one core beside other work; {words}"
+
+
+def _side_by_side(fits):
+    """Return a row for each method and control, with a group of columns for each dataset."""
     groups = []
     for name in (name for name in NAMES if any(fit["dataset"] == name for fit in fits)):
         rows = _rows([fit for fit in fits if fit["dataset"] == name]).set_index("method")

@@ -50,7 +50,11 @@ def short_tables(every):
     """Those of docs/paper/results.md by name: of human labels, one for the other recipes, and a few as they are."""
     fits = read_fits()
     kept = ("pi_information", "results about", "results cost", "methods about")
-    return human_table.tables(fits) | {"recipes": overview(summarise(fits))} | {name: every[name] for name in kept}
+    return (
+        human_table.tables(fits, read_fits(RESULTS / "controls"))
+        | {"recipes": overview(summarise(fits))}
+        | {name: every[name] for name in kept}
+    )
 
 
 def overview(summary):
