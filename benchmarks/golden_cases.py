@@ -89,7 +89,7 @@ def write_data(folder: Path) -> None:
             answer = {"instance_id": str(number), "user_id": person, "displayed_text": text}
             spent = {"time_string": f"Time spent: 0d 0h 0m {round(taken) % 60}s "}
             potato.append(answer | {"label_annotations": {"animal": {word: word}}, "behavioral_data": spent})
-    more = np.where(rng.random(180) < 0.4, "|" + names[(y[item] + 1) % 3], "")
+    more = np.where(rng.random(180) < 0.4, np.char.add("|", names[(y[item] + 1) % 3]), "")
     sets = np.where(
         names[label] == np.char.lstrip(more.astype(str), "|"), names[label], np.char.add(names[label], more)
     )
@@ -113,7 +113,7 @@ def write_data(folder: Path) -> None:
         from datasets import Dataset
 
         columns = frame[["words", "label", "annotator"]].assign(item=item)
-        Dataset.from_pandas(columns, preserve_index=False).save_to_disk(folder / "hf")
+        Dataset.from_pandas(columns, preserve_index=False).save_to_disk(str(folder / "hf"))
     with contextlib.suppress(ImportError):
         from PIL import Image
 

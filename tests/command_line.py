@@ -97,7 +97,7 @@ def refused(answer, exit_code, *parts):
         lines = lines[-1:]
     assert len(lines) == 1, err
     assert lines[0].startswith("Error: ")
-    assert lines[0].endswith((".", "?", "?)")), err
+    assert lines[0].endswith((".", "?", ")")), err
     for part in map(str, parts):
         assert part in lines[0], err
 

@@ -59,6 +59,7 @@ def close(made, shown):
 
 @pytest.mark.parametrize("name", start_pages.PAGES)
 def test_a_page_shows_what_its_run_prints_and_draws(name, tmp_path, monkeypatch):
+    pytest.importorskip("sentence_transformers", reason="without it, fits of texts do not name it")
     monkeypatch.chdir(tmp_path)
     lines = [lasting(text).splitlines() for text in (start_pages.run(page(name)), page(name))]
     for made, shown in (whole(*pair) for pair in zip(*lines, strict=True)):

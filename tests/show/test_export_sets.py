@@ -171,7 +171,7 @@ def test_a_reviewer_adds_or_drops_a_class_and_nothing_else(fitted):
     run = Run.open(folder / "run")
     store, own = Store(run), "http://127.0.0.1:8123"
     client = TestClient(make_app(run, store, "t0ken"), base_url=own)
-    client.headers |= {"Authorization": "Bearer t0ken", "Origin": own}
+    client.headers.update({"Authorization": "Bearer t0ken", "Origin": own})
     assert client.get("/api/about").json()["of_sets"]
     label = client.get("/api/next", params={"reviewer": "ann"}).json()["label"]
     body = {"reviewer": "ann", "request": "r", "row": label["row"]}

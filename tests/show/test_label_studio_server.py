@@ -135,7 +135,7 @@ def test_predictions_and_decisions_go_to_the_tasks_they_are_of(server, tmp_path)
     for each in server.predictions:
         item = items.loc[str(each.task)]
         assert each.model_version == f"pidual latent_truth {run.summary.run_id}"
-        assert each.score == round(item["consensus_quality"], 4)
+        assert each.score == round(float(item["consensus_quality"]), 4)
         (found,) = each.result
         control = {"from_name": "sentiment", "to_name": "text", "type": "choices"}
         assert found == {"id": "consensus", **control, "value": {"choices": [item["consensus_label"]]}}

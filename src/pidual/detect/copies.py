@@ -184,7 +184,8 @@ def clusters(a: Ints, b: Ints, size: int) -> Ints:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    number = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(size, size)), directed=False)[1]
+    pairs = np.asarray(a, np.int32), np.asarray(b, np.int32)  # older SciPy takes no others here
+    number = connected_components(coo_array((np.ones(len(a)), pairs), shape=(size, size)), directed=False)[1]
     lowest: Ints = np.unique(number, return_index=True)[1][number]
     return lowest
 

@@ -344,7 +344,8 @@ class Worker:
         """Run a trial, and record the result."""
         self.study.sampler = optuna.samplers.RandomSampler()  # which has nothing to choose
         try:
-            self.study.optimize(self.objective, n_trials=1, catch=(_FailedError,))
+            with quiet():
+                self.study.optimize(self.objective, n_trials=1, catch=(_FailedError,))
         except (UpdateFinishedTrialError, ValueError) as error:
             if not (isinstance(error, UpdateFinishedTrialError) or str(error).startswith("Cannot tell")):
                 raise

@@ -139,7 +139,8 @@ class Block:
 
     def _factorise(self, matrix: Floats) -> Floats:
         """Find eigenvalues S^2, and return eigenvectors, without those that are negligible."""
-        squares, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
+        driver = "evd" if len(matrix) > 1 else "ev"  # SciPy 1.11 refuses a single number by the other one
+        squares, vectors = eigh(matrix, driver=driver, overwrite_a=True, check_finite=False)
         used = squares > NEGLIGIBLE[self.features.dtype] * max(squares[-1], 1e-300)
         self.squares = squares[used].astype(np.float64)
         return np.asarray(vectors[:, used])

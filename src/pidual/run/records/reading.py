@@ -88,7 +88,7 @@ def parse_record(
         value = msgspec.json.decode(text) if finite else json.loads(text)
         if not finite:
             json.dumps(value, ensure_ascii=False).encode()  # half a character, which msgspec refuses as well
-    except (ValueError, RecursionError) as error:
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         reason = "too deep" if isinstance(error, RecursionError) else error
         raise RunError(f"{what} is not valid JSON and cannot be read ({reason}); {way_out}.") from error
     return as_record(what, value, kind, way_out)

@@ -209,7 +209,7 @@ async def _sent(request: Request, kind: type[Asked]) -> Asked:
             raise HTTPException(413, f"At most {MAX_BODY} bytes may be sent.")
     try:
         sent = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
+    except (ValueError, msgspec.DecodeError, RecursionError):  # in older versions no ValueError
         raise HTTPException(400, "What was sent is not JSON.") from None
     return _read(sent, kind)
 
