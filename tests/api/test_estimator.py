@@ -109,6 +109,7 @@ def test_scikit_learn_checks_of_the_crowd_classifier(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:There is no privileged information")
 @parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
 def test_scikit_learn_checks_of_the_pi_dual_classifier(estimator, check):
     check(estimator)

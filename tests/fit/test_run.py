@@ -170,6 +170,11 @@ def test_a_gate_that_ends_closed_is_named(data, tmp_path, monkeypatch):
         assert any(text.startswith(words) for text in run.summary.warnings) == closed
         assert any("If you expect more than 0.0% wrong labels, try" in each for each in run.summary.warnings) == closed
     monkeypatch.setattr("pidual.fit.judge.CLOSED_GATE", 2.0)  # the default's gate is another one, without random PI
+    without = AnnotationTable.from_frame(table.frame[["item", "label"]], pi=[])
+    options = replace(QUICK, options={**QUICK.options, "random_pi": 0})
+    warned = " ".join(fit_table(without, inputs, tmp_path / "without", options).summary.warnings)
+    assert "There is no privileged information" in warned
+    assert "hardly any label" not in warned
     default = fit_table(table, inputs, tmp_path / "default", FitOptions())
     assert default.predictions.gate.mean() < 2
     assert not any("hardly any label" in text for text in default.summary.warnings)

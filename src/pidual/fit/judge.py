@@ -240,10 +240,12 @@ def _find_closed_gate(job: Job, predictions: Predictions) -> list[str]:
     """Warn where PI has explained next to no label, so that Pi-DUAL has become cross-entropy."""
     if predictions.gate is None or "noise_label" not in predictions.frame:  # another gate than Pi-DUAL's
         return []
+    if not (job.spec.pi_dim or job.method_options.get("random_pi")):  # it has been said that there is no PI
+        return []
     gate = float(predictions.gate[job.train].mean())
     if gate >= CLOSED_GATE:
         return []
     return [
         f"PI explained hardly any label: the mean gate ended at {gate:.3f}, so this fit is nearly cross-entropy. If "
-        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (on few rows that does harm)."
+        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (beside dropout, and on few rows, that does harm)."
     ]
