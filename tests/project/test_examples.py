@@ -35,10 +35,11 @@ def test_fabric(tmp_path):
 @pytest.mark.peers
 @pytest.mark.filterwarnings("ignore")  # of these packages, about themselves and each other
 @pytest.mark.parametrize(
-    ("name", "needs"), [("loop_hugging_face.py", "transformers"), ("loop_lightning.py", "lightning")]
+    ("name", "needs"), [("loop_hugging_face.py", ["transformers", "accelerate"]), ("loop_lightning.py", ["lightning"])]
 )
 def test_loops_of_others(name, needs, tmp_path):
-    pytest.importorskip(needs)
+    for package in needs:
+        pytest.importorskip(package)
     printed = io.StringIO()
     with contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
