@@ -247,5 +247,6 @@ def _find_closed_gate(job: Job, predictions: Predictions) -> list[str]:
         return []
     return [
         f"PI explained hardly any label: the mean gate ended at {gate:.3f}, so this fit is nearly cross-entropy. If "
-        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (beside dropout, and on few rows, that does harm)."
+        f"you expect more than {gate:.1%} wrong labels, try random_pi=64 to 256 (beside dropout, and on few rows, that "
+        "does harm)."
     ]
