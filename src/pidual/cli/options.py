@@ -102,7 +102,7 @@ def compose(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-class Place(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 on
+class Place(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     """A path, or an address such as s3://bucket/labels.parquet, which stays the text it is."""
 
     name = "path"
